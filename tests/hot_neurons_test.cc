@@ -337,6 +337,33 @@ TEST_F(HotNeuronTasks, P1AFileOfAPlanNamesThem) {
             std::string::npos);
 }
 
+// The steps before the last one have none, whether an option or a plan names them: bits stay.
+TEST_F(HotNeuronTasks, P13OnlyTheLastStepOfTheAblationHasThem) {
+  write(hot_model("llama", test_support::kQ4_0));
+  const AllLogits without = logits(options(0));
+  Options by_plan;
+  by_plan.model.file = path_;
+  by_plan.plan.file = folder_.file("plan.json");
+  {
+    const Engine engine(options(30));
+    write_file(by_plan.plan.file,
+               plan::to_json({prepare::plan_identity(engine.file()), engine.plan(), std::nullopt}));
+  }
+  for (const plan::NeuronSystem step : {plan::NeuronSystem::kBundle, plan::NeuronSystem::kCache,
+                                        plan::NeuronSystem::kPipeline, plan::NeuronSystem::kXpu}) {
+    const bool is_last = step == plan::NeuronSystem::kXpu;
+    Options given = options(30);
+    given.phone.neurons.system = step;
+    const std::string refusal = test::message_of<Error>([&] { take_neuron_stage(&given); });
+    EXPECT_EQ(refusal.find("has no hot neurons") == std::string::npos, is_last) << refusal;
+    Options planned = by_plan;
+    planned.phone.neurons.system = step;
+    take_neuron_stage(&planned);
+    EXPECT_EQ(Engine(planned).weights().hot() != nullptr, is_last);
+    EXPECT_EQ(logits(planned) == without, !is_last);
+  }
+}
+
 TEST_F(HotNeuronTasks, P1WhatCannotBeIsRefusedInWords) {
   write(hot_model("llama", test_support::kQ8_0));
   const auto problem = [&](const std::function<void(Options&)>& change) {

@@ -263,6 +263,18 @@ INSTANTIATE_TEST_SUITE_P(Every, StreamedFiles,
                                          FileCase{"small-bamboo", 0.25},
                                          FileCase{"small-bamboo", 0.5}));
 
+// Counts which neurons of a model are hot, and keeps the counts.
+tune::HeatReport count_heat(const Options& engine) {
+  tune::HeatOptions how;
+  how.engine = engine;
+  how.engine.memory.limit_bytes = 0;
+  how.engine.memory.load = Load::kCopy;  // allows rows to change their places
+  how.engine.ffn.pinned_percent.clear();
+  how.text = tune::default_text();
+  how.most_tokens = 200;
+  return tune::measure_heat(how);
+}
+
 TEST_F(NeuronFaults, P13StepsOfTheAblationDifferInReadsAndInNoBit) {
   const TinyModel model = relu_model("llama", test_support::kQ4_0);
   Options options = by_neuron();
@@ -276,20 +288,37 @@ TEST_F(NeuronFaults, P13StepsOfTheAblationDifferInReadsAndInNoBit) {
     whole_bytes = engine.engine->ledger().total_bytes();
   }
   int64_t n_read = 0;
-  for (const plan::NeuronSystem step :
-       {plan::NeuronSystem::kBundle, plan::NeuronSystem::kCache, plan::NeuronSystem::kPipeline}) {
+  for (const plan::NeuronSystem step : {plan::NeuronSystem::kBundle, plan::NeuronSystem::kCache,
+                                        plan::NeuronSystem::kPipeline, plan::NeuronSystem::kXpu}) {
     Options own = options;
     own.phone.neurons.system = step;
+    const bool is_first = step == plan::NeuronSystem::kBundle;
     take_neuron_stage(&own);
     const auto streamed = engine_with_share(model, own, whole_bytes, 0.7);
     ASSERT_NE(streamed, nullptr);
     EXPECT_EQ(talk(*streamed->session, model), expected);
-    const int64_t misses = neurons_of(*streamed)->counters().cache.misses;
-    const bool is_first = step == plan::NeuronSystem::kBundle;
+    const NeuronStream& neurons = *neurons_of(*streamed);
+    const int64_t misses = neurons.counters().cache.misses;
     EXPECT_TRUE(is_first || misses < n_read) << misses << " of " << n_read;
     if (is_first) n_read = misses;
-    EXPECT_EQ(neurons_of(*streamed)->ahead_bytes() > 0, step == plan::NeuronSystem::kPipeline);
+    EXPECT_EQ(neurons.ahead_bytes() > 0, step >= plan::NeuronSystem::kPipeline);
+    EXPECT_EQ(neurons.cache().n_pins(), 0);
+    options.memory.limit_bytes = streamed->engine->ledger().limit_bytes();
   }
+  // What the last one adds is what it is given beside it, pins for one.
+  Options last = options;
+  last.phone.neurons.system = plan::NeuronSystem::kXpu;
+  last.ffn.pinned_percent = {50};
+  take_neuron_stage(&last);
+  const test::TempFolder folder;
+  last.model.file = folder.file("tiny.gguf");
+  write_tiny_model(model, last.model.file);
+  (void)count_heat(last);
+  engine::Engine engine(last);
+  engine::Session session(engine);
+  EXPECT_EQ(talk(session, model), expected);
+  ASSERT_NE(engine.loaded().stream, nullptr);
+  EXPECT_GT(engine.loaded().stream->neurons()->cache().n_pins(), 0);
   options.phone.neurons.system = plan::NeuronSystem::kPlain;
   EXPECT_THROW(take_neuron_stage(&options), UsageError);
 }
@@ -442,14 +471,7 @@ TEST_F(HotNeurons, P5P8TheyStayInMemoryAndChangeNoBit) {
   EXPECT_NE(
       test::message_of<UsageError>([&] { engine::Engine engine(options); }).find("troika neurons"),
       std::string::npos);
-  tune::HeatOptions how;
-  how.engine = options;
-  how.engine.memory.limit_bytes = 0;
-  how.engine.memory.load = Load::kCopy;  // allows rows to change their places
-  how.engine.ffn.pinned_percent.clear();
-  how.text = tune::default_text();
-  how.most_tokens = 200;
-  const tune::HeatReport report = tune::measure_heat(how);
+  const tune::HeatReport report = count_heat(options);
   EXPECT_EQ(report.heat.n_tokens(), 200u);
   EXPECT_GT(report.heat.live_share(), 0.2);
   EXPECT_LT(report.heat.live_share(), 0.8);

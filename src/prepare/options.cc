@@ -166,6 +166,23 @@ void check_phone(const Options& options) {
   }
 }
 
+// Refuses beside a stage of the ablation what only the last one has (P13). LLMFlash has a predictor
+// too.
+void refuse_beside_stage(const FfnChoice& ffn, plan::NeuronSystem stage) {
+  if (stage == plan::NeuronSystem::kXpu) return;
+  const auto refuse_if = [stage](bool is_given, const char* what, const char* option) {
+    if (!is_given) return;
+    throw UsageError(
+        fmt::format("‹neurons› {} has no {}. Use ‹neurons› powerinfer-2, or leave ‹{}› out.",
+                    plan::neuron_system_name(stage), what, option));
+  };
+  const bool may_predict = stage == plan::NeuronSystem::kFlash;
+  refuse_if(ffn.has_predictor && !may_predict, "predictor", "neuron-predictor");
+  refuse_if(std::ranges::any_of(ffn.pinned_percent, [](int pinned) { return pinned > 0; }), "pins",
+            "neuron-pins");
+  refuse_if(ffn.hot_percent.value_or(0) > 0, "hot neurons", "neuron-hot");
+}
+
 // Lets nothing be computed before all neurons of a layer are there, whatever a plan says.
 void go_by_matrices(FfnChoice* ffn) {
   ffn->pipeline = ReadPipeline::kMatrix;
@@ -213,18 +230,10 @@ void take_neuron_stage(Options* options) {
   const plan::NeuronSystem stage = *std::exchange(options->phone.neurons.system, std::nullopt);
   FfnChoice& ffn = options->ffn;
   ffn.form = ffn.form.value_or(plan::FfnForm::kByNeuron);
-  const bool is_last = stage == plan::NeuronSystem::kXpu;
-  const bool has_pins = std::any_of(ffn.pinned_percent.begin(), ffn.pinned_percent.end(),
-                                    [](int pinned) { return pinned > 0; });
-  const bool predicts_too_much =
-      ffn.has_predictor && !is_last && stage != plan::NeuronSystem::kFlash;
-  if (predicts_too_much || (!is_last && has_pins)) {
-    throw UsageError(fmt::format(
-        "‹neurons› {} has no {}. Use ‹neurons› powerinfer-2, which has it, or leave {} out.",
-        plan::neuron_system_name(stage), predicts_too_much ? "predictor" : "pins",
-        predicts_too_much ? "‹neuron-predictor›" : "‹neuron-pins›"));
-  }
+  refuse_beside_stage(ffn, stage);
   ffn.keeps_last_steps = false;  // these are systems of the paper, which go by who was used last
+  // Hot neurons of a plan would be another class of bits.
+  if (stage != plan::NeuronSystem::kXpu) ffn.hot_percent = ffn.hot_percent.value_or(0);
   switch (stage) {
     case plan::NeuronSystem::kFlash:
       if (ffn.form == plan::FfnForm::kByOutput) return;

@@ -237,7 +237,8 @@ void check_options(const Options& options);
 void check_lanes(const LaneChoice& lanes);
 
 // Sets the options that a stage of PowerInfer-2's ablation, as a phone is asked for it, means on
-// this machine (P13). Throws UsageError for a stage that does not exist here.
+// this machine (P13). Throws UsageError for a stage that does not exist here, and for what is given
+// beside a stage that lacks it.
 void take_neuron_stage(Options* options);
 
 // Says whether a phone runs an FFN by neurons.

@@ -138,6 +138,10 @@ TEST(NeuronsProgram, P13StepsOfTheAblationTakeNothingBesideThemInSilence) {
                  {"--neurons", "--neuron-pins"});
   expect_refusal(run({"--neurons", "llmflash", "--neuron-pipeline", "cluster"}), 2,
                  {"--neurons", "--neuron-pipeline"});
+  for (const char* stage : {"bundle", "cache", "pipeline", "llmflash"}) {
+    expect_refusal(run({"--neurons", stage, "--neuron-hot", "20"}), 2,
+                   {"--neurons", "--neuron-hot"});
+  }
   for (const char* stage : {"bundle", "cache", "llmflash"}) {
     expect_refusal(run({"--neurons", stage, "--neuron-reads", "twice"}), 2,
                    {"--neurons", "--neuron-reads"});
@@ -287,6 +291,31 @@ TEST_F(FewPlaces, P6GenerationReadsTheHottestAheadWhereItIsAskedTo) {
   const json ahead = neurons({"--neuron-lru", "--neuron-ahead"})["ahead"];
   EXPECT_GT(ahead["neurons"], 0);
   EXPECT_GT(ahead["read_bytes"], 0);
+}
+
+TEST(NeuronsProgram, P13TheLastStepSaysWhereItIsTheOneBefore) {
+  if (kIsSanitized) GTEST_SKIP() << "a sanitised program's own memory differs from run to run";
+  const std::string model = repository_file("models/troika-relu-q8_0.gguf");
+  expect_success(troika({"neurons", model, "--tokens", "128"}));
+  const auto run = [&](const std::string& memory, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"run", model, "-p", "Once", "-n", "2", "-c", "64"};
+    words.insert(words.end(), {"--memory", memory, "--neurons"});
+    words.insert(words.end(), more.begin(), more.end());
+    return troika(words);
+  };
+  const std::string memory = little_memory(run("1M", {"powerinfer-2"}).err);
+  ASSERT_NE(memory, "");
+  const auto is_noted = [&](const std::vector<std::string>& more) {
+    const Finished finished = run(memory, more);
+    expect_success(finished);
+    return finished.err.find("--neurons powerinfer-2 is no more than --neurons pipeline here") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(is_noted({"powerinfer-2"}));
+  EXPECT_FALSE(is_noted({"pipeline"}));
+  EXPECT_FALSE(is_noted({"powerinfer-2", "--neuron-pins", "50"}));
+  EXPECT_FALSE(is_noted({"powerinfer-2", "--neuron-hot", "3"}));
+  EXPECT_FALSE(is_noted({"powerinfer-2", "--neuron-pipeline", "matrix"}));
 }
 
 }  // namespace

@@ -346,7 +346,7 @@ std::vector<std::string> idle_flags(const EngineFlags& flags, const prepare::Opt
   say_of_lanes_here(flags, engine, say_else);
   say_of_prompts(plan, say_else);
   say_of_neurons(flags, options, engine, say_else);
-  if (std::string sentence = idle_stage(flags, engine); !sentence.empty()) {
+  if (std::string sentence = idle_stage(flags, options, engine); !sentence.empty()) {
     sentences.push_back(std::move(sentence));
   }
   return sentences;

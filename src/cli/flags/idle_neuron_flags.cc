@@ -1,7 +1,9 @@
 // Looks at flags of neurons and experts of this machine that do nothing.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "cli/flags/idle_parts.h"
 #include "plan/phones/neuron_plan.h"
@@ -116,17 +118,33 @@ void say_of_read_neurons(const EngineFlags& flags, const engine::Engine& engine,
   }
 }
 
+// Says whether the last stage of --neurons has here what the one before it has not: hot neurons,
+// pins, a predictor, or another pipeline.
+bool has_more_than_pipeline(const prepare::Options& options, const plan::Plan& plan) {
+  const plan::StreamedNeurons planned = plan.streamed_neurons.value_or(plan::StreamedNeurons());
+  const std::vector<int>& given = options.ffn.pinned_percent;
+  const std::vector<int> pins = given.empty() ? plan::pins_by_tokens(planned) : given;
+  return plan.ffn.hot.is_there() || plan.ffn.predictor.is_there() ||
+         std::ranges::any_of(pins, [](int percent) { return percent > 0; }) ||
+         prepare::neuron_reads(options.ffn, plan).pipeline != plan::ReadPipeline::kCluster;
+}
+
 }  // namespace
 
-std::string idle_stage(const EngineFlags& flags, const engine::Engine& engine) {
-  const bool is_idle = !reads_neurons(engine) && flags.is_given("--neurons") &&
-                       engine.plan().ffn.form != plan::FfnForm::kByOutput;
-  if (!is_idle) return "";
-  const bool is_flash = flags.options.phone.neurons.system == plan::NeuronSystem::kFlash;
-  return fmt::format(
-      "--neurons is no more than --ffn by-neuron {}here: memory has room for all neurons, so none "
-      "are read (see --memory)",
-      is_flash ? "with a predictor " : "");
+std::string idle_stage(const EngineFlags& flags, const prepare::Options& options,
+                       const engine::Engine& engine) {
+  const plan::Plan& plan = engine.plan();
+  if (!flags.is_given("--neurons") || plan.ffn.form == plan::FfnForm::kByOutput) return "";
+  const std::optional<plan::NeuronSystem>& stage = flags.options.phone.neurons.system;
+  if (!reads_neurons(engine)) {
+    return fmt::format(
+        "--neurons is no more than --ffn by-neuron {}here: memory has room for all neurons, so "
+        "none are read (see --memory)",
+        stage == plan::NeuronSystem::kFlash ? "with a predictor " : "");
+  }
+  if (stage != plan::NeuronSystem::kXpu || has_more_than_pipeline(options, plan)) return "";
+  return "--neurons powerinfer-2 is no more than --neurons pipeline here: hot neurons, pins and a "
+         "predictor are missing (see --neuron-hot, --neuron-pins and --neuron-predictor)";
 }
 
 void say_of_neurons(const EngineFlags& flags, const prepare::Options& options,

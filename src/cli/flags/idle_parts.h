@@ -20,9 +20,10 @@ void say_of_places(const std::vector<plan::Placement>& rules, const engine::Engi
 void say_of_phone(const EngineFlags& flags, const engine::Engine& engine, const Say& say);
 // Looks at flags of this machine's prompts: attention, int8, copies of weights.
 void say_of_prompts(const plan::Plan& plan, const Say& say);
-// Returns a sentence where the stages of --neurons do not differ, because no neurons are read;
-// empty: they may.
-std::string idle_stage(const EngineFlags& flags, const engine::Engine& engine);
+// Returns a sentence where the stage of --neurons does not differ from others, or from the one
+// before it; empty: it does. `options` made the engine.
+std::string idle_stage(const EngineFlags& flags, const prepare::Options& options,
+                       const engine::Engine& engine);
 // Looks at flags of neurons and experts of this machine. `options` made the engine.
 void say_of_neurons(const EngineFlags& flags, const prepare::Options& options,
                     const engine::Engine& engine, const Say& say);
