@@ -197,6 +197,34 @@ TEST_F(HotNeuronTasks, P3HotAndOthersAreTasksOfTwoLanes) {
   EXPECT_EQ(n_others, n_hot);
 }
 
+// The two wait for the same task and not for each other, so that they may run side by side. What
+// adds their sums waits for both.
+TEST_F(HotNeuronTasks, P3HotAndOthersWaitForTheSameAndNotForEachOther) {
+  for (const char* const architecture : {"llama", "bamboo"}) {
+    write(hot_model(architecture, test_support::kQ4_0));
+    const Engine engine(on_two_lanes(options(30)));
+    const schedule::TaskList& list = engine.graphs().body(plan::Phase::kStep, 1);
+    const auto name = [&](int task) {
+      return std::string(list.tasks[static_cast<size_t>(task)].name);
+    };
+    int n_hot = 0;
+    for (int i = 0; i < static_cast<int>(list.tasks.size()); ++i) {
+      if (name(i) != "hot") continue;
+      ++n_hot;
+      const schedule::Task& hot = list.tasks[static_cast<size_t>(i)];
+      const schedule::Task& others = list.tasks[static_cast<size_t>(i) + 1];
+      EXPECT_EQ(name(i + 1), "ffn");
+      EXPECT_NE(hot.lane, others.lane);
+      EXPECT_EQ(hot.waits_for, others.waits_for);
+      ASSERT_EQ(hot.waits_for.size(), 1u);
+      EXPECT_EQ(hot.waits_for[0], i - 1);
+      EXPECT_EQ(name(i + 2), "merge");
+      EXPECT_EQ(list.tasks[static_cast<size_t>(i) + 2].waits_for, (std::vector<int>{i, i + 1}));
+    }
+    EXPECT_EQ(n_hot, static_cast<int>(model_.n_layers)) << architecture;
+  }
+}
+
 // Prompts that are not computed as steps are need all neurons, and read whole matrices.
 TEST_F(HotNeuronTasks, P2PromptsStayAsTheyWere) {
   write(hot_model("llama", test_support::kQ8_0));
