@@ -69,9 +69,9 @@ void NextTask::learn_lateness(double us) {
   late_us_ = us > late_us_ ? us : late_us_ + kForgetLate * (us - late_us_);
 }
 
-void NextTask::wait(const std::atomic<uint32_t>& n_submitted, uint32_t n_seen, const void* last) {
+bool NextTask::wait(const std::atomic<uint32_t>& n_submitted, uint32_t n_seen, const void* last) {
   const auto has_come = [&] { return n_submitted.load(std::memory_order_acquire) != n_seen; };
-  if (has_come()) return;
+  if (has_come()) return false;
   const RealClock clock;
   const double start_us = clock.now_us();
   const double expected = expected_us(last);
@@ -81,7 +81,7 @@ void NextTask::wait(const std::atomic<uint32_t>& n_submitted, uint32_t n_seen, c
     learn_lateness(clock.now_us() - (start_us + expected - early_us));
     if (has_come()) {
       learn(last, kLearnOverslept * expected);
-      return;
+      return false;
     }
   }
   const double end_us = start_us + std::max(expected, 0.0) + kAwakeUs;
@@ -89,13 +89,14 @@ void NextTask::wait(const std::atomic<uint32_t>& n_submitted, uint32_t n_seen, c
     for (int i = 0; i < kPausesPerLook; ++i) {
       if (has_come()) {
         learn(last, clock.now_us() - start_us);
-        return;
+        return true;
       }
       pause_cpu();
     }
   } while (clock.now_us() < end_us);
   while (!has_come()) n_submitted.wait(n_seen, std::memory_order_acquire);
   learn(last, clock.now_us() - start_us);
+  return false;
 }
 
 }  // namespace troika::lanes

@@ -16,9 +16,10 @@ class NextTask {
   // Called on the thread that will wait. Makes sleeps of this thread end as soon as the system can.
   NextTask();
 
-  // Returns when `n_submitted` is no longer n_seen. `last` is the task that ran before; null: none
-  // did. Whoever changes the number must notify it.
-  void wait(const std::atomic<uint32_t>& n_submitted, uint32_t n_seen, const void* last);
+  // Returns when `n_submitted` is no longer n_seen, and whether this thread was awake and watching
+  // when that happened. `last` is the task that ran before; null: none did. Whoever changes the
+  // number must notify it.
+  bool wait(const std::atomic<uint32_t>& n_submitted, uint32_t n_seen, const void* last);
 
   // Returns how long a wait behind this task is expected to be; less than 0: nobody knows.
   double expected_us(const void* last) const;

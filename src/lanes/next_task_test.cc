@@ -31,7 +31,8 @@ TEST(NextTask, H8ExpectsWhatAWaitBehindTheSameTaskTook) {
   }
   EXPECT_GE(next.expected_us(&some), 1000.0);
   EXPECT_LT(next.expected_us(&other), 0.0);
-  next.wait(n, 0, &some);  // returns at once, because the task has ended already
+  // Returns at once, because the task has ended already: nobody was waiting for it.
+  EXPECT_FALSE(next.wait(n, 0, &some));
 }
 
 // Submits tasks some time after a wait for them has begun.

@@ -39,7 +39,9 @@ void ThreadedLane::work() {
   uint32_t n_seen = 0;
   while (true) {
     if (is_fast) {
-      next->wait(n_submitted_, n_seen, last);
+      if (next->wait(n_submitted_, n_seen, last)) {
+        n_awake_.fetch_add(1, std::memory_order_relaxed);
+      }
     } else {
       wait_for_change(n_submitted_, n_seen);
     }

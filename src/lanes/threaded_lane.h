@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -32,6 +33,9 @@ class ThreadedLane : public Lane {
   // Returns at once. May be called from the completion of this lane's last task, and from any other
   // thread that ends a task. The lane may be destroyed as soon as the submitted task has ended.
   void submit(const Executable& executable, const Run& run, Completion& completion) override;
+  // Counts the tasks that came while the thread was awake and watching for them (H8). It stays 0
+  // with ordinary handovers.
+  int64_t n_awake() const { return n_awake_.load(std::memory_order_relaxed); }
 
  private:
   struct Task {
@@ -47,6 +51,7 @@ class ThreadedLane : public Lane {
   // task and the pass may have ended: so the destructor waits for this mutex.
   std::mutex handover_;
   std::atomic<uint32_t> n_submitted_{0};
+  std::atomic<int64_t> n_awake_{0};
   Task task_;
   bool stop_ = false;
   std::thread thread_;

@@ -109,5 +109,26 @@ TEST(ThreadedLane, H8FastHandoversRunEveryTask) {
   EXPECT_EQ(null->ran().size(), 200u);
 }
 
+// Some task comes while the thread watches for it, at the latest when the machine has little else
+// to do. In the ordinary way the thread sleeps until the system wakes it.
+TEST(ThreadedLane, H8OnlyFastHandoversMeetAThreadThatIsAwake) {
+  constexpr size_t kMostTasks = 5000;
+  for (const plan::HandoverKind handover :
+       {plan::HandoverKind::kOrdinary, plan::HandoverKind::kFast}) {
+    const bool is_fast = handover == plan::HandoverKind::kFast;
+    auto inner = std::make_unique<NullLane>("null");
+    const auto executable = inner->make(1);
+    std::vector<Ended> ended(kMostTasks);  // outlives the lane's thread
+    ThreadedLane lane(std::move(inner), handover);
+    const lanes::Run run;
+    for (size_t i = 0; i < (is_fast ? kMostTasks : 20) && lane.n_awake() == 0; ++i) {
+      lane.submit(*executable, run, ended[i]);
+      ended[i].latch.wait();
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+    EXPECT_EQ(lane.n_awake() > 0, is_fast);
+  }
+}
+
 }  // namespace
 }  // namespace troika::lanes
