@@ -112,6 +112,71 @@ TEST(Int8Plan, N3OutliersOnALaneOfTheirOwnAreRefusedForAnotherModelToo) {
   EXPECT_NE(refusal.find("is missing"), std::string::npos) << refusal;
 }
 
+// Computes prompts of a model in int8 in some ways that need no calibration.
+class Int8Ways : public testing::Test {
+ protected:
+  void use(const std::string& path) {
+    exact_.model.file = path;
+    exact_.lanes.n_threads = 1;
+    exact_.memory.context = 128;
+    exact_.memory.kv_type = tensor::Type::kF32;
+    exact_.activations = plan::Activations::kF32;
+    exact_.prompts.prefill = plan::Prefill::kF32;
+    ways_ = exact_;
+    ways_.prompts.prefill = plan::Prefill::kInt8;
+  }
+  std::vector<reference::Vector> logits(const prepare::Options& options) const {
+    return engine_logits(options, test_support::random_tokens(model_, kPromptTokens));
+  }
+
+  const test_support::TinyModel model_ = test_support::tiny_model("llama");
+  prepare::Options exact_, ways_;
+};
+
+TEST_F(Int8Ways, P11WeightsOf4BitsAndTheirOutliersAreWaysOfTheirOwn) {
+  const TinyModelFile file(model_);
+  use(file.path());
+  ways_.prompts.int8 = Int8Method::kToken;
+  const auto of = [&](plan::WeightScales scales, double outliers) {
+    prepare::Options options = ways_;
+    options.prompts.weight_scales = scales;
+    options.prompts.weight_outliers = outliers;
+    return logits(options);
+  };
+  const auto exact = logits(exact_);
+  const auto rows = of(plan::WeightScales::kRow, 1.0);
+  const auto with_outliers = of(plan::WeightScales::kInt4, 5.0);
+  const auto without = of(plan::WeightScales::kInt4, 0.0);
+  const double row_error = reference::relative_error(rows, exact);
+  EXPECT_LT(row_error, reference::relative_error(with_outliers, exact));
+  EXPECT_LT(row_error, reference::relative_error(without, exact));
+  EXPECT_TRUE(with_outliers != without);
+}
+
+// Each group has a scale, so that an outlier coarsens only the levels of its own.
+TEST_F(Int8Ways, N11ScalesOfGroupsLoseLessThanOneForEachTokenWhereOutliersArePlanted) {
+  const TinyModelFile file(model_);
+  const test::TempFolder folder;
+  forge::PlantOptions plant;
+  plant.input = file.path();
+  plant.output = folder.file("planted.gguf");
+  plant.channels = 0.004;
+  plant.scale = 32;
+  forge::plant_outliers(plant);
+  use(plant.output);
+  const auto exact = logits(exact_);
+  ways_.prompts.int8 = Int8Method::kToken;
+  const auto tokens = logits(ways_);
+  ways_.prompts.int8 = Int8Method::kGroup;
+  const auto groups = logits(ways_);
+  EXPECT_LT(reference::relative_error(groups, exact),
+            0.5 * reference::relative_error(tokens, exact));
+  // What has no form in whole numbers would be computed in bfloat16, with a small error too.
+  prepare::Options halves = exact_;
+  halves.prompts.prefill = plan::Prefill::kBf16;
+  EXPECT_TRUE(groups != logits(halves));
+}
+
 // The text was written for this test, so no model has read it.
 constexpr const char* kText =
     "The old clock in the hall struck seven, and still nobody came down to breakfast. Marian "
