@@ -2,6 +2,7 @@
 // after the other, whatever the order of their tasks is.
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,13 @@ class ChunksTest : public testing::Test {
     options.prompts.order = order;
     return options;
   }
+  static std::set<std::string> names_on_second_lane(const Engine& engine) {
+    std::set<std::string> names;
+    for (const schedule::Task& task : engine.graphs().body(plan::Phase::kPrompt, kChunk).tasks) {
+      if (task.lane == 1) names.insert(task.name);
+    }
+    return names;
+  }
   static bool has_two_cores() { return usable_core_numbers().size() >= 2; }
   static std::vector<Token> tokens(size_t n, uint64_t seed = 7) {
     return test_support::random_tokens(model(), n, seed);
@@ -57,17 +65,29 @@ class ChunksTest : public testing::Test {
   }
 };
 
-TEST_F(ChunksTest, N1N7PromptsOfAnyLengthInAnyOrderOnTwoLanes) {
+// Parts of a block, which runs on the first lane, that run on the second one.
+struct OwnPart {
+  int in_flight;
+  plan::Splits splits;
+  const char* name;  // null: no part does
+};
+constexpr OwnPart kOwnParts[] = {
+    {2, {}, nullptr}, {3, {.at_norms = true}, "norm"}, {2, {.at_activations = true}, "activation"}};
+
+TEST_F(ChunksTest, N1N7H2PromptsOfAnyLengthInAnyOrderOnTwoLanes) {
   if (!has_two_cores()) GTEST_SKIP() << "two lanes need two cores";
   Engine alone(one_lane());
   ASSERT_EQ(alone.plan().chunk(), kChunk);
   for (const plan::Order order : kOrders) {
-    prepare::Options options = two_lanes(order);
-    for (const int in_flight : {2, 3}) {
-      options.prompts.chunks_in_flight = in_flight;
-      options.lanes.splits.at_norms = in_flight == 3;
-      if (options.lanes.splits.at_norms) options.lanes.placements.push_back({"norm", 0, 1});
+    for (const OwnPart& part : kOwnParts) {
+      prepare::Options options = two_lanes(order);
+      options.prompts.chunks_in_flight = part.in_flight;
+      options.lanes.splits = part.splits;
+      if (part.name != nullptr) options.lanes.placements.push_back({part.name, 0, 1});
       Engine engine(options);
+      EXPECT_EQ(names_on_second_lane(engine), part.name != nullptr
+                                                  ? std::set<std::string>({"attention", part.name})
+                                                  : std::set<std::string>({"attention"}));
       for (const int length : {1, kChunk - 1, kChunk, kChunk + 1, 2 * kChunk, 3 * kChunk + 7}) {
         const std::vector<Token> prompt = tokens(static_cast<size_t>(length));
         Session expected(alone), session(engine);

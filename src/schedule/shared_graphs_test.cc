@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -27,6 +28,12 @@ struct HollowOne {
   model::Blueprint blueprint = model::read(file);
   weights::Store weights{file, blueprint};
 };
+
+size_t n_activations(const lanes::Subgraph& subgraph) {
+  return static_cast<size_t>(std::ranges::count_if(subgraph.ops, [](const model::Op& op) {
+    return op.kind == model::OpKind::kGate || op.kind == model::OpKind::kActivate;
+  }));
+}
 
 plan::Plan plan_of_chunks(int chunk) {
   plan::Plan plan;
@@ -200,22 +207,31 @@ TEST(Graphs, S6_WhereHeadsAreTasksACutOfPromptsIsRefused) {
   EXPECT_THROW(make("attention=heads:0:1,1:1"), Error);
 }
 
-TEST(Cut, N2_EveryOpIsInOneSubgraphWhereverNormsStand) {
+TEST(Cut, N2H2_EveryOpIsInOneSubgraphWhereverNormsAndActivationsStand) {
   for (const char* name : {"qwen1.5-1.8b", "phi-2", "gemma-2b", "llama-3-8b"}) {
     const HollowOne m(name);
-    for (const bool is_cut_at_norms : {false, true}) {
+    for (int i = 0; i < 4; ++i) {
+      const bool is_cut_at_norms = i % 2 == 1, is_cut_at_activations = i >= 2;
       const model::Op* next = m.blueprint.ops.data();
       std::set<std::string> names;
-      for (const lanes::Subgraph& subgraph :
-           cut_into_subgraphs(m.blueprint, {.at_norms = is_cut_at_norms})) {
+      for (const lanes::Subgraph& subgraph : cut_into_subgraphs(
+               m.blueprint,
+               {.at_norms = is_cut_at_norms, .at_activations = is_cut_at_activations})) {
         EXPECT_EQ(subgraph.ops.data(), next) << name;
         next += subgraph.ops.size();
         names.insert(subgraph.name);
         EXPECT_TRUE(plan::is_subgraph_name(subgraph.name)) << subgraph.name;
+        // Activations stand alone, and the last product behind them.
+        const size_t n = n_activations(subgraph);
+        EXPECT_EQ(n == subgraph.ops.size(), subgraph.name == std::string("activation")) << name;
+        EXPECT_TRUE(!is_cut_at_activations || n == 0 || n == subgraph.ops.size()) << name;
       }
       EXPECT_EQ(next, m.blueprint.ops.data() + m.blueprint.ops.size());
       EXPECT_EQ(names.count("norm"), is_cut_at_norms ? 1u : 0u) << name;
       EXPECT_EQ(names.count("ffn"), 1u) << name;
+      for (const char* of_activations : {"activation", "down"}) {
+        EXPECT_EQ(names.count(of_activations), is_cut_at_activations ? 1u : 0u) << name;
+      }
     }
   }
 }
