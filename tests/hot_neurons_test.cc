@@ -436,7 +436,7 @@ TEST_F(HotNeuronTasks, P1WhatCannotBeIsRefusedInWords) {
 }
 
 // A device computes what is hot, in floats, and cores compute the others.
-TEST_F(HotNeuronTasks, P1ADeviceComputesThemInFloat) {
+TEST_F(HotNeuronTasks, P1AnOpenclDeviceComputesThemInFloat) {
   const lanes::opencl::FoundDevice found = lanes::opencl::find_device();
   if (found.device == nullptr) GTEST_SKIP() << found.problem;
   for (const uint32_t type : {test_support::kF32, test_support::kQ4_0}) {

@@ -25,6 +25,28 @@ def report_of(*cases):
     return f'<testsuite tests="{len(cases)}" failures="0" skipped="{n_skipped}">' + "\n".join(cases) + "</testsuite>"
 
 
+def tests_on_devices(text):
+    """Names of tests that open an OpenCL device: those that call find_device() themselves, and fixtures that do, with what derives
+    from them. Where a function beside the tests calls it, a parameter's name says which tests do: all that hold the word."""
+    names = set()
+    for call in re.finditer(r"\bfind_device\(\)", text):
+        head = [found for found in re.finditer(r"^(?!namespace|using|public:|private:|protected:)[A-Za-z]", text, re.MULTILINE)
+                if found.start() <= call.start()][-1].start()
+        opened = re.match(r"TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)|(?:class|struct) (\w+)", text[head:])
+        if opened is None:
+            names.update(re.findall(r'\{"(Opencl\w*)"', text) or ["(no parameter)"])
+        elif opened[3] is None:
+            names.add(f"{opened[1]}.{opened[2]}")
+        else:
+            names.add(opened[3])
+    fixtures = set(re.findall(r"^class (\w+)", text, re.MULTILINE)) & names
+    while fixtures:
+        derived = {name for base in fixtures for name in re.findall(rf"^class (\w+) : public {base}\b", text, re.MULTILINE)}
+        fixtures = derived - names
+        names |= derived
+    return names
+
+
 class ScriptsTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -244,6 +266,20 @@ echo "troika $* in $PWD" >> {self.calls}' > {program}
         tested = set(re.search(r"\(([\w|]+)\)", presets["asan-subset"]["filter"]["include"]["name"])[1].split("|"))
         self.assertEqual(built, tested)
         self.assertEqual(untrusted - tested, left_out)
+
+    def test_the_stage_of_opencl_runs_every_test_that_opens_a_device(self):
+        fixture = "class Lost : public testing::Test {\n  void SetUp() override {\n    found_ = find_device();\n  }\n};\n"
+        self.assertEqual(tests_on_devices("TEST_F(Hot,\n       Dense) {\n  const auto found = opencl::find_device();\n}\n"), {"Hot.Dense"})
+        self.assertEqual(tests_on_devices(fixture + "class Late : public Lost {};\nTEST_F(Late, A) {}\n"), {"Lost", "Late"})
+        self.assertEqual(tests_on_devices("Made make() {\n  find_device();\n}\nTEST(All, A) {}\n"), {"(no parameter)"})
+        presets = {preset["name"]: preset for preset in json.loads((ROOT / "CMakePresets.json").read_text())["testPresets"]}
+        taken = re.compile(presets["opencl"]["filter"]["include"]["name"])
+        n_found = 0
+        for path in [*(ROOT / "src").rglob("*_test.cc"), *(ROOT / "tests").rglob("*_test.cc")]:
+            for name in tests_on_devices(path.read_text()):
+                n_found += 1
+                self.assertRegex(name, taken, f"{path.name} opens a device, and scripts/test.sh opencl leaves this test out")
+        self.assertGreater(n_found, 10)
 
     def test_a_failed_stage_fails_the_whole_and_the_others_still_run(self):
         self.stand_in("clang-format-14", "exit 1")
