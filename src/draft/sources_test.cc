@@ -84,7 +84,7 @@ TEST(Sam, TrustsLongMatches) {
   }
 }
 
-TEST(Lookup, CopiesFromTheLastPlace) {
+TEST(Lookup, D6CopiesFromTheLastPlace) {
   LookupSource source;
   source.observe(Tokens{1, 2, 3, 4, 9, 1, 2, 3, 5, 6, 1, 2, 3});
   Tree tree;

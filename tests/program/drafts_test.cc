@@ -28,7 +28,7 @@ class Drafts : public ProgramTest {
   std::string model_;
 };
 
-TEST_F(Drafts, EveryKindGivesThePlainText) {
+TEST_F(Drafts, D6EveryKindGivesThePlainText) {
   const json plain = json_of(troika(run({"--json", "--draft", "none"})));
   EXPECT_TRUE(plain["draft"].is_null());
   for (const std::string& kind :
