@@ -167,6 +167,12 @@ void take_from_kept(const plan::Profile& kept, double load, bool measures_kept,
 
 }  // namespace
 
+std::optional<tensor::Type> main_type_of(const std::string& model) {
+  if (is_known_name(model)) return std::nullopt;
+  const gguf::File file = gguf::File::open(model);
+  return weights::Store(file, model::read(file)).main_type();
+}
+
 ProfileResult profile_here(const ProfileRequest& request, const StageFunction& stage) {
   const kernels::Kernels kernels = kernels::choose(detect_cpu_features(), request.kernels);
   const plan::Plan plan = lanes_of(request);

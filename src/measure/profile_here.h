@@ -41,6 +41,10 @@ struct ProfileResult {
   int n_measured = 0;        // counts ops that were measured now
 };
 
+// Returns the type of most weights of a file; none for the name of a known model, which has no
+// file. Throws Error for a file that is no model.
+std::optional<tensor::Type> main_type_of(const std::string& model);
+
 // Is called with the name of each part of the work, and returns the function that reports its
 // progress. Neither is empty.
 using StageFunction = std::function<ProgressFunction(const std::string& name)>;

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/program/troika.h"
 #include "tests/support/repository.h"
@@ -403,6 +405,40 @@ TEST_F(Tune, APlanIsExplainedWithAProfileThatPredictsNothing) {
   expect_success(shown);
   EXPECT_TRUE(has(shown.out, "lane  name")) << shown.out;
   EXPECT_FALSE(has(shown.out, "GOPS  reads")) << shown.out;
+}
+
+// Prompts over weights that are floats are in another precision than over blocks, and the profile
+// is kept by it.
+TEST_F(Tune, TheProfileOfAFileIsTheOneThatItsPlanLooksFor) {
+  test_support::TinyModel halves = small_chat_model();
+  halves.type = test_support::kF16;
+  const std::string model = write(halves, "halves.gguf");
+  const auto profile = [&](std::vector<std::string> words) {
+    for (const char* word : {"--no-storage", "--seconds", "0.1", "--json"}) words.push_back(word);
+    const Finished finished = run(words);
+    expect_success(finished);
+    return finished.out;
+  };
+  const auto explain = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"plan", model, "--threads", "1", "--explain"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished explained = run(words);
+    expect_success(explained);
+    EXPECT_EQ(has(explained.out, "predicted"), !has(explained.err, "There is no profile"))
+        << explained.out << explained.err;
+    return explained.err;
+  };
+  const std::string plain = profile({"profile", model, "--threads", "1"});
+  EXPECT_FALSE(has(plain, "\"q4_0\"") || has(plain, "\"Q4_0\"")) << plain.substr(0, 4000);
+  EXPECT_FALSE(has(explain({}), "There is no profile"));
+  // The command that is advised has all that the profile is kept by.
+  const std::vector<std::string> other = {"--activations", "f32", "--kernels", "reference"};
+  const std::string advice = explain(other);
+  const size_t begin = advice.find("'troika ");
+  ASSERT_NE(begin, std::string::npos) << advice;
+  std::istringstream advised(advice.substr(begin + 8, advice.find('\'', begin + 1) - begin - 8));
+  profile({std::istream_iterator<std::string>(advised), {}});
+  EXPECT_FALSE(has(explain(other), "There is no profile"));
 }
 
 // Why a tensor is cut or not stands beside a plan that is there, too.

@@ -197,6 +197,20 @@ void note_once(const std::string& line, std::string* told) {
   *told += line;
 }
 
+// Returns the command that takes the profile by which these lanes are predicted: all that stands in
+// it is part of the key under which profiles are kept.
+std::string profile_command(const engine::Engine& engine, const EngineFlags& flags) {
+  const plan::Plan& plan = engine.plan();
+  std::string text = "troika profile " + terminal_text(engine.file().path());
+  const bool has_cores = plan.lanes.size() > 1 || !plan::lanes_text(plan.lanes).empty();
+  text += has_cores ? fmt::format(" --lanes \"{}\"", plan::lanes_text(plan.lanes))
+                    : fmt::format(" --threads {}", plan.n_threads());
+  text += fmt::format(" --activations {} --prefill {}", plan::activations_name(plan.activations),
+                      plan::prefill_name(plan.prefill));
+  if (!flags.options.kernels.empty()) text += " --kernels " + flags.options.kernels;
+  return text;
+}
+
 // Asks the kept profile. Returns what is empty where it predicts nothing, of which a note says why,
 // unless that was told already. What was measured is shown all the same.
 template <typename Ask>
@@ -212,10 +226,12 @@ auto ask_profile(engine::Engine& engine, const EngineFlags& flags, std::string* 
   std::string problem;
   const std::optional<plan::Profile> profile = measure::kept_profile_of(engine, &problem);
   if (!profile) {
-    return predict_nothing(problem.empty()
-                               ? "There is no profile of these lanes, so nothing is predicted: "
-                                 "'troika profile MODEL' takes one."
-                               : problem);
+    return predict_nothing(
+        problem.empty()
+            ? fmt::format("There is no profile of these lanes, so nothing is predicted: '{}' takes "
+                          "one.",
+                          profile_command(engine, flags))
+            : problem);
   }
   note_once(busy_profile_text(profile->load_average), told);
   try {

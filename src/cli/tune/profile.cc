@@ -31,6 +31,7 @@ struct ProfileFlags {
   measure::ProfileRequest request;
   std::optional<plan::Prefill> prefill;
   std::string type = "q4_0";
+  bool has_own_type = false;  // says that the type was asked for
   std::string from;
   std::string output;
   std::string plot_folder;
@@ -45,6 +46,8 @@ constexpr uint64_t kCheckSeed = 1;
 // Shows arrangements that differ by this; less is hardly more than noise.
 constexpr double kShownGain = 1.1;
 
+// Profiles are kept by the precision of prompts, so that of a file is taken as runs take it: from
+// the type of its weights.
 measure::ProfileRequest checked(const ProfileFlags& flags) {
   measure::ProfileRequest request = flags.request;
   const std::optional<tensor::Type> type = tensor::type_from_name(flags.type);
@@ -55,6 +58,9 @@ measure::ProfileRequest checked(const ProfileFlags& flags) {
                     flags.type));
   }
   request.type = *type;
+  if (!flags.has_own_type && !request.models.empty()) {
+    request.type = measure::main_type_of(request.models.front()).value_or(*type);
+  }
   request.prefill = flags.prefill.value_or(
       prepare::safe_prefill(request.activations, request.kernels, request.type));
   request.use_cache = !flags.no_cache;
@@ -370,7 +376,10 @@ void add_profile(Command& app) {
   add_prefill(*command, flags->prefill,
               "How prompts are computed: f32, bf16, f16, q8, int8, same (as generation), or auto");
   add_kernels(*command, request.kernels);
-  command->add_option("--type", flags->type, "Element type of weights where no file names one")
+  command
+      ->add_option("--type", flags->type,
+                   "Element type of weights where no file names one; given, it counts before that "
+                   "of the first MODEL")
       ->capture_default_str();
   command
       ->add_option("--seconds", request.budget_s, "Time for the ops; the rest takes about ten more")
@@ -396,6 +405,7 @@ void add_profile(Command& app) {
       return;
     }
     note_idle(*command, *flags);
+    flags->has_own_type = command->is_given("--type");
     profile(*flags);
   });
 }
