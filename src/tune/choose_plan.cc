@@ -61,6 +61,11 @@ std::vector<LaneSet> lane_sets(const prepare::LaneChoice& asked) {
   return sets;
 }
 
+// Says whether prompts may go in chunks of the plan's largest shape.
+bool has_whole_tiles(const plan::Plan& plan) {
+  return !plan.attention.goes_by_tile() || plan.chunk() % plan::kAttentionTile == 0;
+}
+
 // Chooses the chunk whose tokens are predicted to take least time each (N1).
 void choose_chunk(const solve::TimeModel& times, const model::Blueprint& blueprint, int longest,
                   plan::Plan* plan) {
@@ -69,6 +74,7 @@ void choose_chunk(const solve::TimeModel& times, const model::Blueprint& bluepri
   for (size_t n = whole.prompt_shapes.size(); n > 0; --n) {
     plan::Plan shorter = whole;
     shorter.prompt_shapes.resize(n);
+    if (!has_whole_tiles(shorter)) continue;
     const double us = solve::predict_prompt_us(times, shorter, blueprint, longest);
     if (best_us > 0.0 && us > kMostOfBest * best_us) continue;
     best_us = us;
@@ -94,18 +100,34 @@ std::vector<plan::ProductArrangement> chosen_arrangements(const plan::Profile& p
   return arrangements;
 }
 
+// Returns what a candidate begins with that gives the answers of another plan: all of that plan but
+// what holds for its lanes.
+plan::Plan begun_like(const plan::Plan& like, const prepare::LaneChoice& lanes) {
+  plan::Plan plan = like;
+  plan.lanes = prepare::choose_lanes(lanes);
+  plan::limit_lanes(lanes.limits, &plan.lanes);
+  plan::cap_lanes(lanes.caps, &plan.lanes);
+  plan::check_placements(lanes.placements, plan.lanes.size());
+  plan.placements = lanes.placements;
+  plan.attention.head_lanes.clear();
+  plan.ffn.hot.lane = std::min(plan.ffn.hot.lane, static_cast<int>(plan.lanes.size()) - 1);
+  plan.prompt_shapes = plan::Plan().prompt_shapes;
+  plan.arrangements.clear();
+  plan.cuts.clear();
+  plan.lengths.clear();
+  plan.step_costs.clear();
+  plan.streamed_neurons.reset();
+  return plan;
+}
+
 plan::Plan plan_of(prepare::Options options, const plan::Plan* like,
                    const model::Blueprint& blueprint, const weights::Store& weights) {
-  if (like == nullptr) return prepare::make_plan(options, blueprint, weights);
-  options.prompts.prefill = like->prefill;
-  options.prompts.int8.reset();
-  options.activations = like->activations;
-  options.memory.kv_type = like->kv_type;
-  options.memory.packed_bytes = like->packed_bytes;
-  plan::Plan plan = prepare::make_plan(options, blueprint, weights);
-  plan.int8 = like->int8;
-  plan.prefill_reason = like->prefill_reason;
-  return plan;
+  if (like != nullptr) {
+    options.prompts.int8.reset();
+    options.memory.packed_bytes = like->packed_bytes;
+    options.plan.base = begun_like(*like, options.lanes);
+  }
+  return prepare::make_plan(options, blueprint, weights);
 }
 
 // Returns a request that keeps to the rules and asks the plan for classes, and must not outlive it.
@@ -200,6 +222,7 @@ std::vector<PlanCandidate> choose_cuts(const solve::TimeModel& times,
   for (size_t n = whole->plan.prompt_shapes.size(); n > 0; --n) {
     PlanCandidate shorter = *whole;
     shorter.plan.prompt_shapes.resize(n);
+    if (!has_whole_tiles(shorter.plan)) continue;
     const bool is_cut = add_cuts(times, blueprint, weights, request, &shorter);
     const double us = solve::predict_prompt_us(times, shorter.plan, blueprint, longest);
     found.push_back({std::move(shorter), us, is_cut});
@@ -316,6 +339,14 @@ size_t fastest(const PlanChoice& choice, const std::vector<std::vector<double>>&
     best = i;
   }
   return best;
+}
+
+std::vector<std::string> parts_not_kept(const plan::Plan& like) {
+  std::vector<std::string> parts;
+  if (!like.step_costs.empty()) parts.push_back("step_costs");
+  if (like.streamed_neurons) parts.push_back("streamed_neurons");
+  if (like.attention.has_head_lanes()) parts.push_back("the lanes of attention");
+  return parts;
 }
 
 solve::CutReasons cut_reasons(const plan::Profile& profile, const plan::Plan& plan,

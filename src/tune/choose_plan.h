@@ -29,8 +29,9 @@ struct PlanCandidate {
 struct ChooseRequest {
   prepare::Options
       options;  // model, context, activations, ...; lanes and threads too, else they are chosen
-  // All candidates have this plan's precisions, and what a calibration has found for it; null: they
-  // are as the options say.
+  // All candidates have what this plan's answers depend on: its precisions, what a calibration has
+  // found for it, how prompts attend, how feed-forward blocks are computed, and where blocks are
+  // cut. What the options say of these lies over it. Null: candidates are as the options say.
   const plan::Plan* like = nullptr;
   std::vector<int> prompts = {32, 300, 1024};
   int n_steps = 64;  // counts tokens that are decoded behind each prompt
@@ -52,6 +53,10 @@ struct PlanChoice {
 // Returns which candidate takes least time, where prompts take what is given: for each candidate,
 // for each length. One that stands behind another must be clearly faster.
 size_t fastest(const PlanChoice& choice, const std::vector<std::vector<double>>& prompt_us);
+
+// Returns the parts of a plan that candidates like it do not have, and for which nothing else is
+// found: what was measured on its lanes, or chosen for them.
+std::vector<std::string> parts_not_kept(const plan::Plan& like);
 
 // Returns what a profile of the plan's lanes says of dividing tensors and prompts: for each kind of
 // subgraph and shape, on its home lane in the plan, the best cut beside the whole (H10). Throws

@@ -132,6 +132,18 @@ TEST(ChoosePlan, KeepsPrecisionsAndCalibrationOfAPlanThatIsGiven) {
   like.int8.method = plan::Int8Method::kTokenShadow;
   like.int8.text = "a book";
   like.kv_type = tensor::Type::kF32;
+  const model::Blueprint& blueprint = tiny.engine->blueprint();
+  like.ffn.form = plan::FfnForm::kByNeuron;
+  like.ffn.thresholds.assign(static_cast<size_t>(blueprint.n_layers), 0.125f);
+  like.attention.form = plan::AttentionForm::kSparse;
+  like.attention.head_shares.assign(static_cast<size_t>(blueprint.n_layers * blueprint.n_heads),
+                                    0.5f);
+  like.splits.at_norms = true;
+  like.short_rest = 16;
+  like.order = plan::Order::kLockStep;
+  like.handover = plan::HandoverKind::kFast;
+  like.chunks_in_flight = 3;
+  like.step_costs = {{1, 5.0}};  // holds for its own lanes
   ChooseRequest request;
   request.options.model.file = tiny.engine->file().path();
   request.options.memory.context = 96;
@@ -150,6 +162,51 @@ TEST(ChoosePlan, KeepsPrecisionsAndCalibrationOfAPlanThatIsGiven) {
   EXPECT_EQ(plan.int8.method, plan::Int8Method::kTokenShadow);
   EXPECT_EQ(plan.int8.text, "a book");
   EXPECT_EQ(plan.kv_type, tensor::Type::kF32);
+  EXPECT_EQ(plan.ffn, like.ffn);
+  EXPECT_EQ(plan.attention, like.attention);
+  // Positions are chosen for 64 tokens together, so that chunks hold whole tiles.
+  EXPECT_EQ(plan.reuse_granule, plan::kAttentionTile);
+  EXPECT_EQ(plan.chunk() % plan::kAttentionTile, 0) << plan.chunk();
+  EXPECT_EQ(plan.splits, like.splits);
+  EXPECT_EQ(plan.short_rest, 16);
+  EXPECT_EQ(plan.order, like.order);
+  EXPECT_EQ(plan.handover, like.handover);
+  EXPECT_EQ(plan.chunks_in_flight, 3);
+  EXPECT_TRUE(plan.step_costs.empty());
+  EXPECT_EQ(parts_not_kept(like), std::vector<std::string>{"step_costs"});
+}
+
+// Candidates have other lanes than the plan that they are like.
+TEST(ChoosePlan, LeavesOutWhatNamesLanesOfThePlanThatIsGiven) {
+  const test_support::TinyEngine tiny;
+  plan::Plan like = tiny.engine->plan();
+  like.lanes = {{{0}, 1}, {{1}, 1}};
+  like.placements = {{"ffn", 0, 1}};
+  like.cuts = {plan::cut_from_text("ffn@prompt=rows:0:1,1:1")};
+  like.attention.form = plan::AttentionForm::kQuery;
+  like.attention.head_lanes = {1, 1, 1};
+  like.ffn.form = plan::FfnForm::kByNeuron;
+  like.ffn.thresholds.assign(static_cast<size_t>(tiny.engine->blueprint().n_layers), 0.125f);
+  like.ffn.hot = {50, 1, 7};
+  like.prompt_shapes = {32};
+  ChooseRequest request;
+  request.options.model.file = tiny.engine->file().path();
+  request.options.memory.context = 96;
+  request.options.lanes.n_threads = 1;
+  request.like = &like;
+  request.prompts = {16};
+  request.budget_s = 0.1;
+  request.use_cache = false;
+  const PlanChoice choice =
+      choose_plan(request, [](const std::string&) { return [](uint64_t, uint64_t) {}; });
+  ASSERT_EQ(choice.candidates.size(), 1u);
+  const plan::Plan& plan = choice.candidates[0].plan;
+  EXPECT_TRUE(plan.placements.empty());
+  EXPECT_TRUE(plan.cuts.empty());
+  EXPECT_TRUE(plan.attention.head_lanes.empty());
+  EXPECT_EQ(plan.attention.form, plan::AttentionForm::kQuery);
+  EXPECT_EQ(plan.ffn.hot, (plan::FfnHot{50, 0, 7}));
+  EXPECT_EQ(parts_not_kept(like), std::vector<std::string>{"the lanes of attention"});
 }
 
 // A machine with a made-up profile, which is kept where choose_plan finds that of this machine.

@@ -584,5 +584,40 @@ TEST_F(Tune, CalibratingAndChoosingMakeOnePlan) {
   EXPECT_EQ(json::parse(read_whole(first)).at("int8"), json::parse(read_whole(second)).at("int8"));
 }
 
+// Other lanes give the answers that the plan's own give.
+TEST_F(Tune, ChoosingKeepsWhatTheAnswersOfAPlanDependOn) {
+  const std::string first = folder_.file("first.json"), second = folder_.file("second.json");
+  expect_success(run({"plan", model_, "--threads", "1", "-o", first}));
+  json given = json::parse(read_whole(first));
+  given["ffn"] = {{"form", "by-neuron"}, {"thresholds", {8.0, 8.0}}};
+  given["attention"] = {{"form", "sparse"},     {"above", 2.5},
+                        {"share", 0.2},         {"from", 1024},
+                        {"reason", "measured"}, {"head_shares", {0.2, 0.2, 0.2, 0.2}}};
+  given["reuse_granule"] = 64;
+  given["order"] = "lock-step";
+  given["cut_at_norms"] = true;
+  given["step_costs"] = {{{"rows", 1}, {"ms", 2.5}}};
+  write_whole(first, given.dump());
+  const Finished chosen = run(
+      {"plan", model_, "--plan", first, "--choose", "--threads", "1", "-p", "64", "-o", second});
+  expect_success(chosen);
+  EXPECT_TRUE(has(chosen.err, "is not kept: step_costs\n")) << chosen.err;
+  const json kept = json::parse(read_whole(second));
+  for (const char* field : {"ffn", "attention", "reuse_granule", "order", "cut_at_norms"}) {
+    EXPECT_EQ(kept.at(field), given.at(field)) << field;
+  }
+  EXPECT_FALSE(kept.contains("step_costs"));
+  const auto answer = [&](const std::vector<std::string>& plan) {
+    std::vector<std::string> words = {"run", model_,   "-p", "a cat",       "-n",
+                                      "12",  "--temp", "0",  "--ignore-end"};
+    words.insert(words.end(), plan.begin(), plan.end());
+    const Finished ran = run(words);
+    expect_success(ran);
+    return ran.out;
+  };
+  EXPECT_EQ(answer({"--plan", second}), answer({"--plan", first}));
+  EXPECT_NE(answer({"--plan", first}), answer({"--no-plan"}));
+}
+
 }  // namespace
 }  // namespace troika::test

@@ -49,6 +49,15 @@ struct PlanFlags {
   bool alternatives = false;
 };
 
+// Says what of a plan that was given does not hold for lanes that are chosen.
+void note_not_kept(const plan::Plan& like) {
+  const std::vector<std::string> parts = tune::parts_not_kept(like);
+  if (parts.empty()) return;
+  note(
+      fmt::format("note: lanes are chosen anew, so what the plan has for its own is not kept: {}\n",
+                  fmt::join(parts, ", ")));
+}
+
 // Chooses a plan by the profile, and runs the candidates if asked to compare. What was calibrated
 // just now, or stands in the plan file that was given, stays.
 void choose(PlanFlags& flags) {
@@ -58,6 +67,7 @@ void choose(PlanFlags& flags) {
     like = prepare::load_plan(options.plan.file,
                               prepare::plan_identity(gguf::File::open(options.model.file)))
                .plan;
+    note_not_kept(*like);
   }
   options.plan.file.clear();
   options.plan.exact.reset();
