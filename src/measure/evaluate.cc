@@ -182,14 +182,23 @@ Perplexity perplexity_of_documents(engine::Session& session,
                                    const std::vector<std::string>& documents,
                                    const ProgressFunction& progress) {
   const text::Tokenizer& tokenizer = session.engine().tokenizer();
+  const auto context = static_cast<size_t>(session.context());
+  size_t n_cut_documents = 0, n_cut_tokens = 0;
   Sums sums(tokenizer);
   for (size_t i = 0; i < documents.size(); ++i) {
     std::vector<cache::Token> tokens = tokenizer.encode(documents[i]);
-    tokens.resize(std::min(tokens.size(), static_cast<size_t>(session.context())));
+    if (tokens.size() > context) {
+      ++n_cut_documents;
+      n_cut_tokens += tokens.size() - context;
+      tokens.resize(context);
+    }
     sums.add_window(session, tokens);
     if (progress) progress(i + 1, documents.size());
   }
-  return sums.result();
+  Perplexity p = sums.result();
+  p.n_cut_documents = n_cut_documents;
+  p.n_cut_tokens = n_cut_tokens;
+  return p;
 }
 
 Perplexity perplexity_of_text(engine::Session& session, const std::string& text,

@@ -17,6 +17,10 @@ struct Perplexity {
   double nll = 0.0;     // the mean negative log likelihood of these tokens, in nats
   double perplexity = 0.0;
   double bits_per_char = 0.0;
+  // Documents that were longer than the context, and their tokens behind it, which nothing was
+  // asked to predict.
+  size_t n_cut_documents = 0;
+  size_t n_cut_tokens = 0;
 };
 
 // What the model said at one position of a text, and what the token behind that position cost.

@@ -225,6 +225,8 @@ TEST_F(Behaviour, EvalOfAPlainTextAndOfDocuments) {
   // A sentence twice is as likely for each token as once.
   const json two = eval(json::array({sentence, sentence}).dump());
   EXPECT_EQ(two["tokens"], 2 * plain["tokens"].get<int>());
+  EXPECT_EQ(two["cut_documents"], 0);
+  EXPECT_EQ(two["cut_tokens"], 0);
   EXPECT_NEAR(two["nll"].get<double>(), plain["nll"].get<double>(), 1e-9);
   const std::string line = json{{"text", sentence}}.dump() + "\n";
   EXPECT_EQ(eval(line + "\n" + line), two);
@@ -238,6 +240,26 @@ TEST_F(Behaviour, EvalOfAPlainTextAndOfDocuments) {
   // A text that only looks like JSON counts as plain text.
   EXPECT_GT(eval("[Chapter one] the little girl")["tokens"], 5);
   EXPECT_GT(eval("{she said} the little girl")["tokens"], 5);
+}
+
+// A document is judged as far as the context reaches, and what that leaves out is told.
+TEST_F(Behaviour, EvalOfDocumentsThatAreLongerThanTheContext) {
+  const std::string brief = "the little girl was in the garden";
+  std::string longer;
+  for (int i = 0; i < 20; ++i) longer += brief + ". ";
+  const Finished finished =
+      troika({"eval", model_, "--perplexity",
+              write(json::array({brief, longer, longer}).dump(), "text"), "-c", "32", "--json"});
+  const json j = json_of(finished);
+  const json tokens = json_of(troika({"tokenize", model_, "-p", longer, "--json"}));
+  const int n_cut = 2 * (tokens["n"].get<int>() - 32);
+  ASSERT_GT(n_cut, 0);
+  EXPECT_EQ(j["cut_documents"], 2);
+  EXPECT_EQ(j["cut_tokens"], n_cut);
+  EXPECT_NE(finished.err.find("2 of 3 documents are longer than the context of 32 tokens, and " +
+                              std::to_string(n_cut) + " tokens"),
+            std::string::npos)
+      << finished.err;
 }
 
 TEST_F(Behaviour, EvalOfALongTextGoesInWindows) {

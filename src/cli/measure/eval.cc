@@ -98,11 +98,22 @@ void eval_text(const EvalFlags& flags, const std::string& content, engine::Sessi
                             : measure::perplexity_of_documents(session, documents, bar.function());
     }
   }
+  if (p.n_cut_documents > 0) {
+    note(fmt::format(
+        "note: {} of {} documents are longer than the context of {} tokens, and {} tokens behind "
+        "it are left out; with a longer --context they count too\n",
+        p.n_cut_documents, documents.size(), session.context(), p.n_cut_tokens));
+  }
   if (flags.json) {
-    print_json({{"tokens", p.n_tokens},
-                {"nll", p.nll},
-                {"perplexity", p.perplexity},
-                {"bits_per_char", p.bits_per_char}});
+    nlohmann::ordered_json json = {{"tokens", p.n_tokens},
+                                   {"nll", p.nll},
+                                   {"perplexity", p.perplexity},
+                                   {"bits_per_char", p.bits_per_char}};
+    if (!documents.empty()) {
+      json["cut_documents"] = p.n_cut_documents;
+      json["cut_tokens"] = p.n_cut_tokens;
+    }
+    print_json(json);
   } else {
     print(
         fmt::format("tokens         {:>10}\nnll            {:>10.4f}\nperplexity     {:>10.4f}\n"
@@ -334,7 +345,8 @@ void add_eval(Command& app) {
   command->footer(
       "--perplexity takes a plain text (in windows of the context), JSONL with a \"text\" per "
       "line,\n"
-      "or a JSON array of strings (each a document of its own). --tasks takes JSONL with "
+      "or a JSON array of strings (each a document of its own, up to the context). --tasks takes "
+      "JSONL with "
       "\"prompt\"\n"
       "and \"answer\", and optionally \"kind\". An answer is right where the model's text up to "
       "its end\ntoken is the same but for white space around it.");
