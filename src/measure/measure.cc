@@ -82,15 +82,15 @@ namespace {
 
 // Fills in what concerns decoding, and the peak of memory, in which the probe's buffer does not
 // count. Returns the probe's rate of reading. Returns 0 where there is no probe: for a model that
-// lives in the last cache, which the probe's reads would drive out of it, and where memory is
-// short.
+// lives in the last cache, which the probe's reads would drive out of it, where memory is short,
+// and where devices read.
 double measure_decode(engine::Session& session, const MeasureOptions& options, Measurement* m) {
   const int context = std::max(options.decode_context, 1);
   std::vector<double> rates = {decode_run(session, context, options.decode_tokens).tokens_per_s};
   m->peak_bytes = peak_resident_bytes();
   std::vector<double> fractions, readings;
   std::unique_ptr<ReadProbe> probe;
-  if (!m->fits_last_cache) {
+  if (!m->fits_last_cache && has_known_peaks(session.engine().plan())) {
     probe = std::make_unique<ReadProbe>(session.engine().plan().n_threads());
     if (!probe->has_room()) probe.reset();
   }
@@ -180,7 +180,7 @@ Measurement measure(engine::Session& session, const MeasureOptions& options,
   m.peaks = measure_peaks(engine.plan().n_threads(), read_gb_s);
   m.work = count_work(engine.blueprint(), engine.weights());
   compare_with_peaks(engine, &m);
-  if (read_gb_s <= 0 && m.peaks.read_gb_s > 0) {
+  if (read_gb_s <= 0 && m.peaks.read_gb_s > 0 && has_known_peaks(engine.plan())) {
     m.fraction_of_bandwidth = m.decode.median * m.decode_bytes / (m.peaks.read_gb_s * 1e9);
   }
   step();

@@ -36,7 +36,7 @@ struct Measurement {
   Work work;                  // the work of the model
   double decode_bytes = 0.0;  // the mean bytes of weights and cache that a step reads
   // A share of the rate at which a plain reader read the same memory meanwhile; 0 where that rate
-  // is not known.
+  // is not known, or a device reads at another one.
   double fraction_of_bandwidth = 0.0;
   bool fits_last_cache = false;  // if set, the fraction may exceed 1
   double first_token_s = 0.0;    // from prompt to first token, for the shortest prefill

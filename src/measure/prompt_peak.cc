@@ -1,8 +1,16 @@
 #include "measure/prompt_peak.h"
 
+#include <algorithm>
+
 namespace troika::measure {
 
+bool has_known_peaks(const plan::Plan& plan) {
+  return std::none_of(plan.lanes.begin(), plan.lanes.end(),
+                      [](const plan::PlannedLane& lane) { return lane.is_device(); });
+}
+
 double prompt_peak(const Peaks& peaks, const plan::Plan& plan, tensor::Type weights, int n_tokens) {
+  if (!has_known_peaks(plan)) return 0.0;
   const plan::Prefill prefill =
       plan.n_prompt_phase(n_tokens) > 0 ? plan.prefill : plan::Prefill::kSame;
   const bool is_float = tensor::is_float(weights);
@@ -13,7 +21,7 @@ double prompt_peak(const Peaks& peaks, const plan::Plan& plan, tensor::Type weig
       return peaks.int8_tops;
     case plan::Prefill::kBf16:
       return of_bf16;
-    case plan::Prefill::kF16:  // computed by a device, whose peak is not known
+    case plan::Prefill::kF16:  // computed by a device
       return 0.0;
     case plan::Prefill::kF32:
       return peaks.f32_tflops;

@@ -32,5 +32,19 @@ TEST(PromptPeak, IsThatOfThePrecisionInWhichAPromptIsMultiplied) {
   EXPECT_EQ(prompt_peak(peaks, plan, Type::kF32, 64), 32);
 }
 
+// Cores' peaks say nothing of what a device can do, alone or beside cores.
+TEST(PromptPeak, IsNotKnownWhereALaneIsADevice) {
+  Peaks peaks;
+  peaks.int8_tops = 8, peaks.bf16_tflops = 16, peaks.f32_tflops = 32;
+  plan::Plan plan;
+  plan.prefill = Prefill::kInt8;
+  EXPECT_TRUE(has_known_peaks(plan));
+  for (const char* lanes : {"opencl:0", "0;opencl:0@0"}) {
+    plan.lanes = plan::lanes_from_text(lanes, {0});
+    EXPECT_FALSE(has_known_peaks(plan)) << lanes;
+    EXPECT_EQ(prompt_peak(peaks, plan, Type::kQ8_0, 64), 0) << lanes;
+  }
+}
+
 }  // namespace
 }  // namespace troika::measure

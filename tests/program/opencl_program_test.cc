@@ -65,5 +65,18 @@ TEST_F(OpenclProgram, NothingIsKeptWithoutSideFiles) {
   EXPECT_FALSE(std::filesystem::exists(folder_.file("second/troika")));
 }
 
+// Rates of a device are no share of what the cores could do.
+TEST_F(OpenclProgram, ItsRatesHaveNoPeakAndItIsNamed) {
+  const Finished finished =
+      in_own_folder({"bench", model_, "--lanes", "opencl:0", "--activations", "f32", "--prefill",
+                     "f32", "-p", "8", "-n", "2", "-r", "1", "-c", "64", "--json"},
+                    "first");
+  expect_success(finished);
+  const json j = json::parse(finished.out);
+  EXPECT_TRUE(j.at("prefill").at(0).at("fraction_of_peak").is_null()) << finished.out;
+  EXPECT_TRUE(j.at("decode").at("fraction_of_bandwidth").is_null()) << finished.out;
+  EXPECT_EQ(j.at("workers"), "opencl:0");
+}
+
 }  // namespace
 }  // namespace troika::test

@@ -38,7 +38,8 @@ struct BenchFlags {
   bool json = false;
 };
 
-// Returns null for zero, which means that this processor has no such instruction.
+// Returns null for zero, which stands for what is not known: this processor has no such
+// instruction, or a device computes, whose peaks nobody measured.
 nlohmann::ordered_json or_null(double value) {
   return value > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
@@ -82,6 +83,7 @@ nlohmann::ordered_json to_json(const measure::Measurement& m, const engine::Engi
   json["packed_bytes"] = engine.weights().packed_bytes();
   json["pack_s"] = engine.loaded().pack_seconds;
   json["threads"] = engine.plan().n_threads();
+  json["workers"] = engine.plan().workers_text();
   json["prefill"] = nlohmann::ordered_json::array();
   for (const measure::TokenRate& rate : m.prefill) {
     json["prefill"].push_back({{"tokens", rate.n_tokens},
@@ -98,8 +100,7 @@ nlohmann::ordered_json to_json(const measure::Measurement& m, const engine::Engi
       {"highest", m.decode.highest},
       {"bytes_per_step", m.decode_bytes},
       {"operations_per_step", m.work.body_per_token + m.work.head_per_output},
-      {"fraction_of_bandwidth",
-       m.peaks.read_gb_s > 0 ? nlohmann::ordered_json(m.fraction_of_bandwidth) : nullptr},
+      {"fraction_of_bandwidth", or_null(m.fraction_of_bandwidth)},
       {"fits_last_cache", m.fits_last_cache}};
   json["peaks"] = {{"int8_tops", or_null(m.peaks.int8_tops)},
                    {"bf16_tflops", or_null(m.peaks.bf16_tflops)},
@@ -142,7 +143,7 @@ void print_table(const measure::Measurement& m, const engine::Engine& engine) {
                    : "");
   }
   if (m.decode.n_tokens > 0) {
-    const std::string share = m.peaks.read_gb_s > 0
+    const std::string share = m.fraction_of_bandwidth > 0
                                   ? fmt::format("{:.0f}% of {:.1f} GB/s, ",
                                                 100 * m.fraction_of_bandwidth, m.peaks.read_gb_s)
                                   : "";
