@@ -63,6 +63,8 @@ DecodeRun decode_run(engine::Session& session, int n_context, int n_tokens, Read
       random_tokens(n_context, session.engine().blueprint().n_vocab);
   session.prefill(tokens);
   session.next(sampler);
+  const engine::Engine& engine = session.engine();
+  const weights::NeuronSource::Computed before = computed_by_neuron(engine);
   double seconds = 0.0;
   std::vector<double> readings;
   if (probe != nullptr) readings.push_back(probe->gb_s());
@@ -75,7 +77,10 @@ DecodeRun decode_run(engine::Session& session, int n_context, int n_tokens, Read
   }
   double sum = 0.0;
   for (const double reading : readings) sum += reading;
-  return {n_tokens / seconds, readings.empty() ? 0.0 : sum / static_cast<double>(readings.size())};
+  const NotComputed left = not_computed_since(engine, before);
+  return {n_tokens / seconds,
+          readings.empty() ? 0.0 : sum / static_cast<double>(readings.size()),
+          {left.bytes / n_tokens, left.operations / n_tokens}};
 }
 
 namespace {
@@ -86,7 +91,14 @@ namespace {
 // and where devices read.
 double measure_decode(engine::Session& session, const MeasureOptions& options, Measurement* m) {
   const int context = std::max(options.decode_context, 1);
-  std::vector<double> rates = {decode_run(session, context, options.decode_tokens).tokens_per_s};
+  std::vector<double> rates;
+  NotComputed all_left;
+  const auto add = [&](const DecodeRun& run) {
+    rates.push_back(run.tokens_per_s);
+    all_left.bytes += run.not_computed.bytes;
+    all_left.operations += run.not_computed.operations;
+  };
+  add(decode_run(session, context, options.decode_tokens));
   m->peak_bytes = peak_resident_bytes();
   std::vector<double> fractions, readings;
   std::unique_ptr<ReadProbe> probe;
@@ -97,12 +109,15 @@ double measure_decode(engine::Session& session, const MeasureOptions& options, M
   const int n_more = std::max(options.repetitions - 1, probe != nullptr ? 1 : 0);
   for (int i = 0; i < n_more; ++i) {
     const DecodeRun run = decode_run(session, context, options.decode_tokens, probe.get());
-    rates.push_back(run.tokens_per_s);
+    add(run);
     if (probe == nullptr) continue;
     readings.push_back(run.read_gb_s);
-    fractions.push_back(run.tokens_per_s * m->decode_bytes / (run.read_gb_s * 1e9));
+    const double bytes = m->dense_decode_bytes - run.not_computed.bytes;
+    fractions.push_back(run.tokens_per_s * bytes / (run.read_gb_s * 1e9));
   }
   m->decode = summarise(options.decode_tokens, rates);
+  m->decode_bytes -= all_left.bytes / static_cast<double>(rates.size());
+  m->decode_operations -= all_left.operations / static_cast<double>(rates.size());
   if (probe == nullptr) return 0.0;
   m->fraction_of_bandwidth = median(fractions);
   return median(readings);
@@ -135,7 +150,7 @@ void compare_with_peaks(const engine::Engine& engine, Measurement* m) {
         prompt_peak(m->peaks, engine.plan(), engine.weights().main_type(), rate.n_tokens);
     if (peak <= 0) continue;
     const double seconds = rate.n_tokens / rate.median;
-    rate.fraction_of_peak = m->work.prefill(rate.n_tokens) / seconds / (peak * 1e12);
+    rate.fraction_of_peak = rate.operations / seconds / (peak * 1e12);
   }
 }
 
@@ -157,28 +172,33 @@ Measurement measure(engine::Session& session, const MeasureOptions& options,
   const double second_pass = prefill_seconds(session, n_warm_up);
   m.is_cold = first_pass > 3 * second_pass + 0.05;
 
+  m.work = count_work(engine.blueprint(), engine.weights());
   const std::vector<int>& lengths = options.prefill_tokens;
   const int shortest = lengths.empty() ? 0 : *std::min_element(lengths.begin(), lengths.end());
   for (const int n : lengths) {
     std::vector<double> rates;
     std::vector<double> seconds;
+    const weights::NeuronSource::Computed before = computed_by_neuron(engine);
     for (int i = 0; i < options.repetitions; ++i) {
       seconds.push_back(prefill_seconds(session, n));
       rates.push_back(n / seconds.back());
     }
     if (n == shortest) m.first_token_s = median(seconds);
     m.prefill.push_back(summarise(n, rates));
+    m.prefill.back().operations =
+        m.work.prefill(n) - not_computed_since(engine, before).operations / options.repetitions;
     step();
   }
   const int context = std::max(options.decode_context, 1);
-  m.decode_bytes = bytes_per_step(engine, context + options.decode_tokens / 2.0);
+  m.decode_bytes = m.dense_decode_bytes =
+      bytes_per_step(engine, context + options.decode_tokens / 2.0);
+  m.decode_operations = m.work.body_per_token + m.work.head_per_output;
   m.fits_last_cache = m.decode_bytes < static_cast<double>(last_cache_bytes());
   const double read_gb_s = options.decode_tokens > 0 ? measure_decode(session, options, &m) : 0.0;
   step();
   session.truncate(0);
   if (m.peak_bytes == 0) m.peak_bytes = peak_resident_bytes();
   m.peaks = measure_peaks(engine.plan().n_threads(), read_gb_s);
-  m.work = count_work(engine.blueprint(), engine.weights());
   compare_with_peaks(engine, &m);
   if (read_gb_s <= 0 && m.peaks.read_gb_s > 0 && has_known_peaks(engine.plan())) {
     m.fraction_of_bandwidth = m.decode.median * m.decode_bytes / (m.peaks.read_gb_s * 1e9);

@@ -7,6 +7,7 @@
 
 #include "base/progress.h"
 #include "engine/session.h"
+#include "measure/neuron_work.h"
 #include "measure/peaks.h"
 #include "measure/work.h"
 
@@ -17,8 +18,10 @@ struct TokenRate {
   double median = 0.0;  // tokens per second
   double lowest = 0.0;
   double highest = 0.0;
-  // Says which share of the peak of the precision used the useful operations of a prompt reach; 0
-  // where the peak is not known.
+  // Counts the operations of all the tokens, without those that blocks by neuron leave out.
+  double operations = 0.0;
+  // Says which share of the peak of the precision used these operations reach; 0 where the peak is
+  // not known.
   double fraction_of_peak = 0.0;
 };
 
@@ -32,9 +35,13 @@ struct MeasureOptions {
 struct Measurement {
   std::vector<TokenRate> prefill;
   TokenRate decode;
-  Peaks peaks;                // the peaks of this machine with the same threads
-  Work work;                  // the work of the model
-  double decode_bytes = 0.0;  // the mean bytes of weights and cache that a step reads
+  Peaks peaks;  // the peaks of this machine with the same threads
+  Work work;    // the work of the model
+  // The mean bytes of weights and cache that a step reads: of blocks that are computed by neuron,
+  // those of the gates and of live neurons.
+  double decode_bytes = 0.0;
+  double dense_decode_bytes = 0.0;  // those bytes if all neurons were live
+  double decode_operations = 0.0;   // of products with weights, in a step
   // A share of the rate at which a plain reader read the same memory meanwhile; 0 where that rate
   // is not known, or a device reads at another one.
   double fraction_of_bandwidth = 0.0;
@@ -44,7 +51,8 @@ struct Measurement {
   bool is_cold = false;          // the first pass was much slower, so the file was not in memory
 };
 
-// Returns the bytes of weights and cache that a step reads behind n_positions positions.
+// Returns the bytes of weights and cache that a step reads behind n_positions positions, if all
+// neurons are live.
 double bytes_per_step(const engine::Engine& engine, double n_positions);
 
 // Throws Error where the context holds fewer than so many tokens.
@@ -63,6 +71,7 @@ double prefill_seconds(engine::Session& session, int n_tokens);
 struct DecodeRun {
   double tokens_per_s = 0.0;
   double read_gb_s = 0.0;
+  NotComputed not_computed;  // by neuron, in a step
 };
 DecodeRun decode_run(engine::Session& session, int n_context, int n_tokens,
                      ReadProbe* probe = nullptr);

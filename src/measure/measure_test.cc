@@ -71,5 +71,34 @@ TEST(Measure, StepsReadTheCacheToo) {
   EXPECT_GT(read_ms(1, 40), 0.5e-6 * weights_bytes);
 }
 
+// A step that leaves dead neurons out reads and multiplies less, and is a share of a smaller bound.
+TEST(Measure, P1AStepByNeuronIsWhatItsLiveNeuronsAre) {
+  test_support::TinyModel model = test_support::small_model();
+  model.activation = "relu";
+  const auto engine_of = [&](plan::FfnForm form) {
+    prepare::Options options;
+    options.memory.context = 64;
+    options.ffn.form = form;
+    options.prompts.prefill = plan::Prefill::kSame;
+    return test_support::TinyEngine(model, options);
+  };
+  for (const plan::FfnForm form : {plan::FfnForm::kByOutput, plan::FfnForm::kEveryNeuron}) {
+    const test_support::TinyEngine all = engine_of(form);
+    EXPECT_EQ(decode_run(*all.session, 1, 8).not_computed.bytes, 0.0);
+    EXPECT_EQ(not_computed_since(*all.engine, {}).operations, 0.0);
+  }
+  const test_support::TinyEngine tiny = engine_of(plan::FfnForm::kByNeuron);
+  const Measurement m = measure(*tiny.session, {{16}, 8, 0, 1}, nullptr);
+  const NotComputed left = not_computed_since(*tiny.engine, {});
+  EXPECT_NEAR(left.operations, left.bytes / 2, 1.0);  // two operations for each float
+  EXPECT_DOUBLE_EQ(m.dense_decode_bytes, bytes_per_step(*tiny.engine, 1 + 8 / 2.0));
+  EXPECT_LT(m.decode_bytes, m.dense_decode_bytes);
+  // Gates are computed in any case; the other two matrices of each block may be left out.
+  const double rest = 2.0 * tiny.engine->blueprint().n_layers * sizeof(float) * 64.0 * 96.0;
+  EXPECT_GE(m.decode_bytes, m.dense_decode_bytes - rest);
+  EXPECT_LT(m.decode_operations, m.work.body_per_token + m.work.head_per_output);
+  EXPECT_LT(m.prefill.at(0).operations, m.work.prefill(16));
+}
+
 }  // namespace
 }  // namespace troika::measure

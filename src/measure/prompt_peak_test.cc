@@ -39,7 +39,7 @@ TEST(PromptPeak, IsNotKnownWhereALaneIsADevice) {
   plan::Plan plan;
   plan.prefill = Prefill::kInt8;
   EXPECT_TRUE(has_known_peaks(plan));
-  for (const char* lanes : {"opencl:0", "0;opencl:0@0"}) {
+  for (const char* lanes : {"opencl:0", "0;opencl:0"}) {
     plan.lanes = plan::lanes_from_text(lanes, {0});
     EXPECT_FALSE(has_known_peaks(plan)) << lanes;
     EXPECT_EQ(prompt_peak(peaks, plan, Type::kQ8_0, 64), 0) << lanes;

@@ -169,6 +169,25 @@ TEST_F(Behaviour, JsonOfABench) {
   }
 }
 
+TEST_F(Behaviour, P1ABenchByNeuronSaysWhatItComputed) {
+  test_support::TinyModel model = small_model();
+  model.activation = "relu";
+  const auto bench = [&, path = write(model, "relu.gguf")](const char* form) {
+    return json_of(
+        troika({"bench", path, "-p", "8", "-n", "4", "-r", "1", "--ffn", form, "--json"}));
+  };
+  const json dense = bench("by-output"), live = bench("by-neuron");
+  EXPECT_TRUE(dense.at("by_neuron").is_null());
+  EXPECT_TRUE(dense.at("stream").is_null());
+  const double share = live.at("by_neuron").at("computed_share");
+  EXPECT_GT(share, 0.0);
+  EXPECT_LT(share, 1.0);
+  const json& step = live.at("decode");
+  EXPECT_EQ(step.at("dense_bytes_per_step"), dense.at("decode").at("bytes_per_step"));
+  EXPECT_LT(step.at("bytes_per_step"), step.at("dense_bytes_per_step"));
+  EXPECT_LT(step.at("operations_per_step"), dense.at("decode").at("operations_per_step"));
+}
+
 TEST_F(Behaviour, ABenchBesideAPeer) {
   const std::string peer =
       "echo '[{\"n_prompt\": 8, \"n_gen\": 0, \"avg_ts\": 4.0, \"build_number\": 7},"

@@ -17,7 +17,9 @@
 #include "cli/output.h"
 #include "cli/papers/measured_npu.h"
 #include "cli/tune/layouts.h"
+#include "cli/use/by_neuron.h"
 #include "cli/use/memory.h"
+#include "cli/use/streaming.h"
 #include "engine/engine.h"
 #include "measure/measure.h"
 #include "model/limits.h"
@@ -90,18 +92,18 @@ nlohmann::ordered_json to_json(const measure::Measurement& m, const engine::Engi
                                {"tokens_per_s", rate.median},
                                {"lowest", rate.lowest},
                                {"highest", rate.highest},
-                               {"operations", m.work.prefill(rate.n_tokens)},
+                               {"operations", rate.operations},
                                {"fraction_of_peak", or_null(rate.fraction_of_peak)}});
   }
-  json["decode"] = {
-      {"tokens", m.decode.n_tokens},
-      {"tokens_per_s", m.decode.median},
-      {"lowest", m.decode.lowest},
-      {"highest", m.decode.highest},
-      {"bytes_per_step", m.decode_bytes},
-      {"operations_per_step", m.work.body_per_token + m.work.head_per_output},
-      {"fraction_of_bandwidth", or_null(m.fraction_of_bandwidth)},
-      {"fits_last_cache", m.fits_last_cache}};
+  json["decode"] = {{"tokens", m.decode.n_tokens},
+                    {"tokens_per_s", m.decode.median},
+                    {"lowest", m.decode.lowest},
+                    {"highest", m.decode.highest},
+                    {"bytes_per_step", m.decode_bytes},
+                    {"dense_bytes_per_step", m.dense_decode_bytes},
+                    {"operations_per_step", m.decode_operations},
+                    {"fraction_of_bandwidth", or_null(m.fraction_of_bandwidth)},
+                    {"fits_last_cache", m.fits_last_cache}};
   json["peaks"] = {{"int8_tops", or_null(m.peaks.int8_tops)},
                    {"bf16_tflops", or_null(m.peaks.bf16_tflops)},
                    {"f32_tflops", or_null(m.peaks.f32_tflops)},
@@ -139,7 +141,7 @@ void print_table(const measure::Measurement& m, const engine::Engine& engine) {
     print_rate(fmt::format("prefill {}", rate.n_tokens), rate,
                rate.fraction_of_peak > 0
                    ? fmt::format("{:.1f}% of the peak, {} a token", 100 * rate.fraction_of_peak,
-                                 operations_text(m.work.prefill(rate.n_tokens) / rate.n_tokens))
+                                 operations_text(rate.operations / rate.n_tokens))
                    : "");
   }
   if (m.decode.n_tokens > 0) {
@@ -150,8 +152,12 @@ void print_table(const measure::Measurement& m, const engine::Engine& engine) {
     const char* const cached = m.fits_last_cache               ? " (the model fits the last cache)"
                                : m.fraction_of_bandwidth > 1.0 ? " (caches kept some of them)"
                                                                : "";
+    const std::string dense =
+        m.decode_bytes < m.dense_decode_bytes
+            ? fmt::format(" (of {:.0f} MB of all neurons)", 1e-6 * m.dense_decode_bytes)
+            : "";
     print_rate(fmt::format("decode {}", m.decode.n_tokens), m.decode,
-               fmt::format("{}{:.0f} MB a token{}", share, 1e-6 * m.decode_bytes, cached));
+               fmt::format("{}{:.0f} MB a token{}{}", share, 1e-6 * m.decode_bytes, dense, cached));
   }
   print(fmt::format("\nweights: {}\n", engine.loaded().pages.text));
   print(fmt::format("load {:.2f} s, prompt to first token {:.3f} s, memory {} at its peak\n",
@@ -279,6 +285,8 @@ void bench(BenchFlags& flags) {
     nlohmann::ordered_json json = to_json(m, *engine);
     json["scheduler"] = scheduler_json(*engine);
     json["outliers"] = outliers_json(*engine);
+    json["by_neuron"] = by_neuron_json(*engine);
+    json["stream"] = streaming_json(*engine);
     json["memory"] = memory_json(*engine);
     json["layouts"] = layouts_json(*engine);
     if (!flags.peer.empty()) json["compare"] = to_json(comparison);
@@ -287,6 +295,8 @@ void bench(BenchFlags& flags) {
     print_table(m, *engine);
     print_scheduler(*engine);
     print(outliers_text(*engine));
+    print(by_neuron_text(*engine));
+    print(streaming_text(*engine));
     print(layouts_text(*engine));
     if (!flags.peer.empty()) print_table(comparison);
   }
