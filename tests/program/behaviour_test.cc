@@ -1,4 +1,6 @@
 // Tests what the commands do with good input: what they print, in which forms, and what must agree.
+#include <sched.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -204,6 +206,22 @@ TEST_F(Behaviour, ABenchBesideAPeer) {
   EXPECT_EQ(row["peer_tokens_per_s"], 4.0);
   EXPECT_NEAR(row["ratio"], row["tokens_per_s"].get<double>() / 4.0,
               0.001 * row["ratio"].get<double>());
+}
+
+TEST_F(Behaviour, TheLanesOfABenchAreNamedBesideTheirShares) {
+  cpu_set_t usable;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(usable), &usable), 0);
+  std::string lanes;
+  int n = 0;
+  for (int core = 0; core < CPU_SETSIZE && n < 2; ++core) {
+    if (CPU_ISSET(core, &usable)) lanes += (n++ == 0 ? "" : ";") + std::to_string(core);
+  }
+  if (n < 2) GTEST_SKIP() << "there is one core";
+  const json j = json_of(troika({"bench", model_, "--lanes", lanes, "--place", "ffn=1", "-p", "64",
+                                 "-n", "2", "-r", "1", "--json"}));
+  EXPECT_EQ(j.at("scheduler").at("busy").size(), 2u);
+  EXPECT_EQ(j.at("scheduler").at("lanes").size(), 2u);
+  EXPECT_TRUE(j.at("scheduler").at("lanes").at(0).is_string());
 }
 
 TEST_F(Behaviour, AFileNameThatIsNoUtf8DoesNotSpoilTheJson) {

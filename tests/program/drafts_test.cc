@@ -90,6 +90,7 @@ TEST_F(Drafts, ReplayGivesTheForcedTextAndSaysSo) {
   const json bench = json_of(troika({"bench", model_, "--replay", path, "--force-text", path,
                                      "--pairs", "2", "--widths", "1,4", "-r", "1", "--json"}));
   EXPECT_EQ(bench["replay"]["replay"], true);
+  EXPECT_EQ(bench["replay"]["pairs"], 2);
   EXPECT_GT(bench["replay"]["ratio"], 0);
   EXPECT_EQ(bench["widths"].size(), 2u);
   EXPECT_EQ(bench["widths"][0]["ratio"], 1.0);

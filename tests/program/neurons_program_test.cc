@@ -30,6 +30,10 @@ TEST(NeuronsProgram, P3P8CountsAndPredictsTheNeuronsOfATrainedModel) {
   ASSERT_EQ(found["layers"].size(), 4u);
   EXPECT_GT(found["live"].get<double>(), 0.05);
   EXPECT_LT(found["live"].get<double>(), 0.3);
+  for (const json* layers : {&found["layers"], &found["predictor"]["layers"]}) {
+    ASSERT_EQ(layers->size(), 4u);
+    for (int layer = 0; layer < 4; ++layer) EXPECT_EQ(layers->at(layer).at("layer"), layer);
+  }
   EXPECT_EQ(found["predictor"]["rank"], 64);
   EXPECT_GT(found["predictor"]["layers"][0]["recall"].get<double>(), 0.7);
   const std::vector<std::string> run = {"run", model,    "-p", "Once",  "-n",

@@ -104,6 +104,15 @@ TEST_F(Tune, RunsTakeThePlanUntilItIsForbiddenOrRemoved) {
   EXPECT_EQ(result.at("tried")[0].at("method"), "token");
   EXPECT_GT(result.at("tried")[0].at("tokens").get<int>(), 100);
   EXPECT_TRUE(has(result.at("summary").get<std::string>(), "prompts int8")) << tuned.out;
+  // What the table shows stands in the JSON as well.
+  EXPECT_EQ(result.at("found_earlier"), 0);
+  EXPECT_EQ(result.at("most_loss"), 0.005);
+  const json& tried = result.at("tried")[0];
+  EXPECT_EQ(tried.at("verdict") == "little enough", tried.at("is_proven").get<bool>()) << tried;
+  for (const json& candidate : result.at("candidates")) {
+    EXPECT_FALSE(candidate.at("is_slower").get<bool>() && candidate.at("is_chosen").get<bool>());
+  }
+  EXPECT_EQ(result.at("prefill_reason"), json::parse(read_whole(kept_path())).at("prefill_reason"));
   EXPECT_EQ(kept("plan-").size(), 1u);
   EXPECT_TRUE(kept("tuning-").empty());
   EXPECT_TRUE(kept("calibration-").empty());
@@ -255,6 +264,8 @@ TEST_F(Tune, ASecondTimeMeasuresNothingUnlessAsked) {
   expect_success(again);
   EXPECT_TRUE(has(again.err, "--again")) << again.err;
   EXPECT_FALSE(json::parse(again.out).at("is_new").get<bool>());
+  EXPECT_EQ(json::parse(again.out).at("prefill_reason"),
+            json::parse(read_whole(kept_path())).at("prefill_reason"));
   EXPECT_FALSE(has(again.err, "does nothing")) << again.err;
   const Finished longer = run({"tune", model_, "--seconds", "30"});
   expect_success(longer);
@@ -517,9 +528,13 @@ TEST_F(Tune, WhereNoCopyCanBeWritten) {
 // What was measured stays until the plan is kept: where that fails, nothing is measured again.
 TEST_F(Tune, APlanThatCannotBeKeptLosesNoMeasurement) {
   const std::string path = leave_measurements();
-  const Finished again = tune();
+  const Finished again = tune({"--json"});
   expect_success(again);
   EXPECT_TRUE(has(again.err, "went on where a run of")) << again.err;
+  const int n_earlier = json::parse(again.out).at("found_earlier");
+  EXPECT_GT(n_earlier, 1);
+  EXPECT_TRUE(has(again.err, ": " + std::to_string(n_earlier) + " measurements were there"))
+      << n_earlier << again.err;
   EXPECT_TRUE(fs::is_regular_file(path));
   EXPECT_TRUE(kept("tuning-").empty());
 }

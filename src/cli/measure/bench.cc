@@ -46,7 +46,8 @@ nlohmann::ordered_json or_null(double value) {
   return value > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
 
-// Returns what several lanes did while prompts were measured; null with one lane.
+// Returns what several lanes did while prompts were measured; null with one lane. The shares in
+// "busy" are those of "lanes", in this order.
 nlohmann::ordered_json scheduler_json(engine::Engine& engine) {
   const schedule::SchedulerStatistics& s = engine.passes().statistics;
   if (s.n_decisions == 0) return nullptr;
@@ -55,6 +56,10 @@ nlohmann::ordered_json scheduler_json(engine::Engine& engine) {
       {"decisions", s.n_decisions},
       {"decision_us", s.decision_us / static_cast<double>(s.n_decisions)},
       {"longest_us", s.longest_decision_us}};
+  json["lanes"] = nlohmann::ordered_json::array();
+  for (const lanes::Lane* lane : engine.machine().lanes()) {
+    json["lanes"].push_back(lane->info().name);
+  }
   json["busy"] = nlohmann::ordered_json::array();
   for (const double us : s.busy_us) json["busy"].push_back(us / s.span_us);
   return json;

@@ -86,6 +86,7 @@ ordered_json bench_replay(engine::Session& session, const EngineFlags& engine_fl
   return {{"replay", true},
           {"prompt_tokens", r.n_prompt},
           {"tokens", r.n_tokens},
+          {"pairs", n_pairs},
           {"plain_ms_per_token", r.plain_ms},
           {"drafted_ms_per_token", r.drafted_ms},
           {"ratio", r.ratio},

@@ -95,7 +95,8 @@ nlohmann::ordered_json to_json(const tune::HeatReport& report) {
   }
   json["layers"] = nlohmann::ordered_json::array();
   for (const LayerHeat& of : heat_of_layers(report)) {
-    json["layers"].push_back({{"live", of.live}, {"neurons_for_80_percent", of.for_most}});
+    json["layers"].push_back(
+        {{"layer", of.layer}, {"live", of.live}, {"neurons_for_80_percent", of.for_most}});
   }
   return json;
 }
@@ -106,10 +107,9 @@ void print_predictor(const tune::PredictorReport& report) {
       "others; {:.1f} s\n\n{:>6} {:>10} {:>12} {:>10} {:>18}\n",
       report.rank, bytes_text(report.bytes), report.n_directions, report.n_scores, report.n_judged,
       report.seconds, "layer", "live", "predicted", "recall", "of activations"));
-  for (size_t i = 0; i < report.layers.size(); ++i) {
-    const tune::PredictorQuality& q = report.layers[i];
-    print(fmt::format("{:>6} {:>8.1f} % {:>10.1f} % {:>8.1f} % {:>16.2f} %\n", i, 100 * q.live,
-                      100 * q.predicted, 100 * q.recall, 100 * q.mass));
+  for (const tune::PredictedLayer& q : report.layers) {
+    print(fmt::format("{:>6} {:>8.1f} % {:>10.1f} % {:>8.1f} % {:>16.2f} %\n", q.layer,
+                      100 * q.live, 100 * q.predicted, 100 * q.recall, 100 * q.mass));
   }
   print(fmt::format(
       "\nperplexity {:.3f} with the exact gate, {:.3f} with the predictor ({:+.2f} %); "
@@ -130,9 +130,12 @@ nlohmann::ordered_json predictor_json(const tune::PredictorReport& report) {
                                  {"agreement", report.agreement},
                                  {"seconds", report.seconds},
                                  {"layers", nlohmann::ordered_json::array()}};
-  for (const tune::PredictorQuality& q : report.layers) {
-    json["layers"].push_back(
-        {{"live", q.live}, {"predicted", q.predicted}, {"recall", q.recall}, {"mass", q.mass}});
+  for (const tune::PredictedLayer& q : report.layers) {
+    json["layers"].push_back({{"layer", q.layer},
+                              {"live", q.live},
+                              {"predicted", q.predicted},
+                              {"recall", q.recall},
+                              {"mass", q.mass}});
   }
   return json;
 }

@@ -131,14 +131,21 @@ void print_result(const tune::Tuning& tuning, const tune::TuneRequest& request) 
   }
 }
 
+// Counts what a run that was cut off had measured: beside that it left when it began.
+size_t n_measured_earlier(const tune::Tuning& tuning) {
+  return tuning.n_found_earlier > 0 ? tuning.n_found_earlier - 1 : 0;
+}
+
 nlohmann::ordered_json to_json(const tune::Tuning& tuning, double most_loss) {
   using nlohmann::ordered_json;
   ordered_json json;
   json["summary"] = tune::summary(tuning.file.plan);
   json["when"] = tuning.file.tuned->when;
   json["is_new"] = true;
-  json["found_earlier"] = tuning.n_found_earlier;
+  json["found_earlier"] = n_measured_earlier(tuning);
+  json["prefill_reason"] = tuning.file.plan.prefill_reason;
   json["int8_reason"] = tuning.int8_reason;
+  json["most_loss"] = most_loss;
   const tune::AttentionTuning& attention = tuning.attention;
   json["attention"] = {{"form", plan::attention_form_name(attention.attention.form)},
                        {"reason", with_flags(attention.attention.reason)}};
@@ -150,15 +157,16 @@ nlohmann::ordered_json to_json(const tune::Tuning& tuning, double most_loss) {
   }
   json["tried"] = ordered_json::array();
   for (const tune::TriedMethod& tried : tuning.tried) {
-    json["tried"].push_back(
-        {{"method", plan::int8_method_name(tried.method)},
-         {"outlier_prune", tried.outlier_prune},
-         {"tokens", tried.loss.text.n_tokens},
-         {"loss", tried.loss.text.share},
-         {"standard_error", tried.loss.text.error},
-         {"expected_loss", tried.loss.expected.share},
-         {"expected_standard_error", tried.loss.expected.error},
-         {"is_proven", tune::verdict_of(tried.loss, most_loss) == tune::LossVerdict::kLittle}});
+    const tune::LossVerdict verdict = tune::verdict_of(tried.loss, most_loss);
+    json["tried"].push_back({{"method", plan::int8_method_name(tried.method)},
+                             {"outlier_prune", tried.outlier_prune},
+                             {"tokens", tried.loss.text.n_tokens},
+                             {"loss", tried.loss.text.share},
+                             {"standard_error", tried.loss.text.error},
+                             {"expected_loss", tried.loss.expected.share},
+                             {"expected_standard_error", tried.loss.expected.error},
+                             {"verdict", tune::verdict_text(verdict)},
+                             {"is_proven", verdict == tune::LossVerdict::kLittle}});
   }
   json["candidates"] = ordered_json::array();
   for (size_t i = 0; i < tuning.candidates.size(); ++i) {
@@ -166,9 +174,11 @@ nlohmann::ordered_json to_json(const tune::Tuning& tuning, double most_loss) {
     for (const tune::PromptTime& time : tuning.candidates[i].times) {
       times.push_back({{"tokens", time.n_tokens}, {"ms", time.ms}});
     }
-    json["candidates"].push_back({{"name", tuning.candidates[i].name},
-                                  {"times", std::move(times)},
-                                  {"is_chosen", i == tuning.chosen}});
+    json["candidates"].push_back(
+        {{"name", tuning.candidates[i].name},
+         {"times", std::move(times)},
+         {"is_chosen", i == tuning.chosen},
+         {"is_slower", i != tuning.chosen && tuning.candidates[i].is_out}});
   }
   return json;
 }
@@ -193,6 +203,7 @@ bool is_done(const Command& command, const TuneFlags& flags, bool asks) {
     print_json({{"summary", tune::summary(kept->file.plan)},
                 {"when", kept->file.tuned->when},
                 {"is_new", false},
+                {"prefill_reason", kept->file.plan.prefill_reason},
                 {"plan", kept->path}});
   } else {
     print(fmt::format("{}\n{}\n{}\n", tune::summary(kept->file.plan),
@@ -274,7 +285,7 @@ void tune_model(const Command& command, TuneFlags& flags, bool asks) {
   const tune::Tuning tuning = tune::tune(request, stages.function());
   if (tuning.n_found_earlier > 0) {
     note(fmt::format("went on where a run of {} was cut off: {} measurements were there\n",
-                     day_of(tuning.begun), tuning.n_found_earlier - 1));
+                     day_of(tuning.begun), n_measured_earlier(tuning)));
   }
   const double seconds = seconds_since(start);
   if (flags.json) {

@@ -232,13 +232,13 @@ std::vector<PredictorCounts> fit_all(const PredictorOptions& options, const engi
 }
 
 // Says for each layer what its blocks are worth, and for each live neuron how many are predicted.
-void judge(const std::vector<PredictorCounts>& fitted, size_t n_experts, PredictorReport* report,
-           weights::NeuronPredictor* predictor) {
+void judge(const std::vector<PredictorCounts>& fitted, const weights::Neurons& neurons,
+           size_t n_experts, PredictorReport* report, weights::NeuronPredictor* predictor) {
   PredictorCounts all;
   for (size_t first = 0; first < fitted.size(); first += n_experts) {
     PredictorCounts layer;
     for (size_t i = first; i < first + n_experts; ++i) layer.add(fitted[i]);
-    report->layers.push_back(layer.quality());
+    report->layers.push_back({layer.quality(), neurons.ffns()[first].ffn.layer});
     all.add(layer);
   }
   // Where none is live, nothing is read.
@@ -292,8 +292,8 @@ PredictorReport learn_predictor(const PredictorOptions& options) {
   report.n_judged = exact.n_tokens;
   report.perplexity = exact.perplexity();
   weights::NeuronPredictor predictor(shape, options.recall);
-  judge(fit_all(options, *engine, n_workers, report, inputs, &predictor, tell), inputs.n_experts,
-        &report, &predictor);
+  judge(fit_all(options, *engine, n_workers, report, inputs, &predictor, tell), neurons,
+        inputs.n_experts, &report, &predictor);
   inputs.samples.clear();  // the engine that predicts needs memory too
   report.path = prepare::neuron_file_path("predictor", engine->file());
   report.bytes = predictor.bytes();

@@ -23,12 +23,17 @@ struct PredictorOptions {
   ProgressFunction progress{};
 };
 
+// What a predictor is worth in a layer of the model; in a mixture, in all its experts together.
+struct PredictedLayer : PredictorQuality {
+  int layer = 0;
+};
+
 struct PredictorReport {
   std::string path;  // the side file
   size_t bytes = 0;
   int rank = 0;
   size_t n_directions = 0, n_scores = 0, n_judged = 0;  // count tokens
-  std::vector<PredictorQuality> layers;
+  std::vector<PredictedLayer> layers;  // those that have blocks which are computed by neuron
   double perplexity = 0.0;  // the perplexity with the exact gate, on the tokens that judge
   double predicted_perplexity = 0.0;  // the perplexity with the predictor
   double agreement = 1.0;             // the share of positions with the same likeliest token
