@@ -55,6 +55,13 @@ double prefill_seconds(engine::Session& session, int n_tokens) {
   return seconds_since(start);
 }
 
+bool warm_up(engine::Session& session) {
+  const int n_tokens = std::min(kWarmUpTokens, session.context());
+  const double first_pass = prefill_seconds(session, n_tokens);
+  const double second_pass = prefill_seconds(session, n_tokens);
+  return first_pass > 3 * second_pass + 0.05;
+}
+
 DecodeRun decode_run(engine::Session& session, int n_context, int n_tokens, ReadProbe* probe) {
   engine::SamplerOptions greedy;
   greedy.temperature = 0.0f;
@@ -166,12 +173,7 @@ Measurement measure(engine::Session& session, const MeasureOptions& options,
   const auto step = [&] {
     if (progress) progress(++n_done, n_parts);
   };
-  // The first pass reads the file into memory and wakes the cores, so it is not counted.
-  const int n_warm_up = std::min(kWarmUpTokens, session.context());
-  const double first_pass = prefill_seconds(session, n_warm_up);
-  const double second_pass = prefill_seconds(session, n_warm_up);
-  m.is_cold = first_pass > 3 * second_pass + 0.05;
-
+  m.is_cold = warm_up(session);
   m.work = count_work(engine.blueprint(), engine.weights());
   const std::vector<int>& lengths = options.prefill_tokens;
   const int shortest = lengths.empty() ? 0 : *std::min_element(lengths.begin(), lengths.end());

@@ -63,6 +63,9 @@ void check_context(const engine::Session& session, const MeasureOptions& options
 Measurement measure(engine::Session& session, const MeasureOptions& options,
                     const ProgressFunction& progress);
 
+// Runs two short prompts: the first pass reads the file into memory and wakes the cores. Returns
+// whether it was much slower than the second.
+bool warm_up(engine::Session& session);
 // Runs one repetition of a prompt of seeded tokens, and returns its time in seconds. Which tokens
 // they are makes no difference to the time.
 double prefill_seconds(engine::Session& session, int n_tokens);

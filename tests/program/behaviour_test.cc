@@ -208,6 +208,16 @@ TEST_F(Behaviour, ABenchBesideAPeer) {
               0.001 * row["ratio"].get<double>());
 }
 
+// The peer may take minutes, and its results would be lost.
+TEST_F(Behaviour, ABenchThatTheContextHasNoRoomForRunsNoPeer) {
+  const std::string ran = folder_.file("ran");
+  const std::vector<std::string> words = {
+      "bench", model_, "-c", "32",   "-n",        "2",
+      "-r",    "1",    "-p", "8,33", "--compare", "touch " + ran + "; echo '[]' #"};
+  expect_refusal(troika(words), 1, {"needs 33 tokens of context", "--context"});
+  EXPECT_FALSE(std::filesystem::exists(ran));
+}
+
 TEST_F(Behaviour, TheLanesOfABenchAreNamedBesideTheirShares) {
   cpu_set_t usable;
   ASSERT_EQ(sched_getaffinity(0, sizeof(usable), &usable), 0);

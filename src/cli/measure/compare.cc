@@ -144,6 +144,10 @@ Comparison compare(engine::Session& session, const CompareOptions& options,
   comparison.n_pairs = options.n_pairs;
   const uint64_t n_runs = tests.size() * static_cast<size_t>(options.n_pairs);
   uint64_t n_done = 0;
+  // What the context has no room for is told before the peer runs, and the first pair is no colder
+  // than the others.
+  measure::check_context(session, {options.prefill, options.decode_tokens, options.depth, 1});
+  measure::warm_up(session);
   for (int pair = 0; pair < options.n_pairs; ++pair) {
     for (Test& test : tests) {
       const std::string command = test.command(options, session.engine());

@@ -38,8 +38,9 @@ struct Comparison {  // NOLINT(bugprone-exception-escape)
 // Throws UsageError for a command with options that `compare` adds itself.
 void check_peer_command(const std::string& command);
 
-// Gives the peer -m, -t, -p, -n, -d, -r 1 and -o json. Throws Error where the peer is missing,
-// fails, or prints something else than its results.
+// Gives the peer -m, -t, -p, -n, -d, -r 1 and -o json. Throws Error where the context has no room
+// for a test, before the peer runs, and where the peer is missing, fails, or prints something else
+// than its results.
 Comparison compare(engine::Session& session, const CompareOptions& options,
                    const ProgressFunction& progress);
 
