@@ -79,7 +79,8 @@ WidthTimes measure_widths(engine::Session& session, const std::vector<int>& widt
                           int repetitions, const ProgressFunction& progress) {
   const std::vector<double> ms = step_ms(session, widths, depth, repetitions, progress);
   engine::Engine& engine = session.engine();
-  WidthTimes found{{}, measure_peaks(engine.plan().n_threads())};
+  WidthTimes found{{}, measure_peaks(engine.plan().n_threads()), {}};
+  found.multiplying = step_peak(found.peaks, engine.plan(), engine.weights().main_type());
   double one = 0.0;
   for (size_t i = 0; i < widths.size(); ++i) {
     const StepBounds bounds = step_bounds(engine, found.peaks, widths[i], depth);

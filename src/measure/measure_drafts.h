@@ -7,6 +7,7 @@
 #include "base/progress.h"
 #include "engine/generate.h"
 #include "measure/peaks.h"
+#include "measure/prompt_peak.h"
 
 namespace troika::measure {
 
@@ -16,7 +17,7 @@ struct WidthTime {
   double ratio = 0.0;  // the time divided by that of one row; 0 where one row was not timed
   // The time of its bytes, the cache's too, at the machine's read rate; 0 where that is not known.
   double read_ms = 0.0;
-  // The time of its operations at the machine's peak of int8; 0 where the peak is not known.
+  // The time of its operations at the machine's peak in their precision; 0 where it is not known.
   double multiply_ms = 0.0;
   bool fits_last_cache = false;  // if set, the step may take less than read_ms
 };
@@ -24,6 +25,7 @@ struct WidthTime {
 struct WidthTimes {
   std::vector<WidthTime> times;
   Peaks peaks;
+  NamedPeak multiplying;  // the one of them that bounds steps
 };
 
 // Returns the median time of a step of each width, in ms. Steps verify chains behind `depth`

@@ -71,6 +71,42 @@ TEST(Measure, StepsReadTheCacheToo) {
   EXPECT_GT(read_ms(1, 40), 0.5e-6 * weights_bytes);
 }
 
+// Weights that are floats are multiplied in float.
+TEST(Measure, StepsAreBoundedByThePeakOfTheirPrecision) {
+  test_support::TinyModel model = test_support::small_model();
+  const Peaks peaks = {2.0, 8.0, 0.0, 1.0, "", "", ""};
+  const auto multiply_ms = [&](uint32_t type) {
+    model.type = type;
+    const test_support::TinyEngine tiny(model);
+    const double operations =
+        count_work(tiny.engine->blueprint(), tiny.engine->weights()).step(4, 1);
+    return step_bounds(*tiny.engine, peaks, 4, 0).multiply_ms / (1e-9 * operations);
+  };
+  EXPECT_NEAR(multiply_ms(test_support::kQ8_0), 1.0 / 8.0, 1e-9);
+  EXPECT_NEAR(multiply_ms(test_support::kF32), 1.0, 1e-9);
+}
+
+// The more rows a step has, the more experts some row goes to.
+TEST(Measure, StepsOfAMixtureReadMoreExpertsWithEachRow) {
+  const test_support::TinyEngine tiny(test_support::small_model("mixtral"));
+  const Peaks peaks = {2.0, 8.0, 0.0, 1.0, "", "", ""};
+  const model::Blueprint& blueprint = tiny.engine->blueprint();
+  double experts = 0.0;
+  for (const model::Op& op : blueprint.ops) {
+    if (op.kind != model::OpKind::kExpertLinear) continue;
+    experts += static_cast<double>(tiny.engine->weights().matrix(op.weight).bytes());
+  }
+  const double share = static_cast<double>(blueprint.n_experts_used) / blueprint.n_experts;
+  ASSERT_LT(share, 1.0);
+  const auto bytes = [&](int width) {
+    return 2e6 * step_bounds(*tiny.engine, peaks, width, 0).read_ms -
+           (bytes_per_step(*tiny.engine, width) - share * experts);
+  };
+  EXPECT_NEAR(bytes(1), share * experts, 1e-3);
+  EXPECT_NEAR(bytes(2), (share + share * (1.0 - share)) * experts, 1e-3);
+  EXPECT_NEAR(bytes(1000), experts, 1e-3);
+}
+
 // A step that leaves dead neurons out reads and multiplies less, and is a share of a smaller bound.
 TEST(Measure, P1AStepByNeuronIsWhatItsLiveNeuronsAre) {
   test_support::TinyModel model = test_support::small_model();

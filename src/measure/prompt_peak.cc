@@ -9,6 +9,13 @@ bool has_known_peaks(const plan::Plan& plan) {
                       [](const plan::PlannedLane& lane) { return lane.is_device(); });
 }
 
+NamedPeak step_peak(const Peaks& peaks, const plan::Plan& plan, tensor::Type weights) {
+  if (!has_known_peaks(plan)) return {};
+  const bool is_int8 = plan.activations == plan::Activations::kQ8 && !tensor::is_float(weights);
+  if (is_int8) return {peaks.int8_tops, "int8", peaks.int8_name};
+  return {peaks.f32_tflops, "f32", peaks.f32_name};
+}
+
 double prompt_peak(const Peaks& peaks, const plan::Plan& plan, tensor::Type weights, int n_tokens) {
   if (!has_known_peaks(plan)) return 0.0;
   const plan::Prefill prefill =
@@ -30,8 +37,7 @@ double prompt_peak(const Peaks& peaks, const plan::Plan& plan, tensor::Type weig
     case plan::Prefill::kSame:
       break;
   }
-  const bool is_int8 = plan.activations == plan::Activations::kQ8 && !is_float;
-  return is_int8 ? peaks.int8_tops : peaks.f32_tflops;
+  return step_peak(peaks, plan, weights).per_s;
 }
 
 }  // namespace troika::measure

@@ -32,6 +32,17 @@ TEST(PromptPeak, IsThatOfThePrecisionInWhichAPromptIsMultiplied) {
   EXPECT_EQ(prompt_peak(peaks, plan, Type::kF32, 64), 32);
 }
 
+TEST(PromptPeak, OfStepsIsNamed) {
+  const Peaks peaks = {0.0, 8, 16, 32, "whole", "brain", "single"};
+  plan::Plan plan;
+  EXPECT_EQ(step_peak(peaks, plan, Type::kQ8_0).per_s, 8);
+  EXPECT_EQ(step_peak(peaks, plan, Type::kQ8_0).instruction, "whole");
+  EXPECT_STREQ(step_peak(peaks, plan, Type::kF16).precision, "f32");
+  plan.activations = plan::Activations::kF32;
+  EXPECT_EQ(step_peak(peaks, plan, Type::kQ8_0).per_s, 32);
+  EXPECT_EQ(step_peak(peaks, plan, Type::kQ8_0).instruction, "single");
+}
+
 // Cores' peaks say nothing of what a device can do, alone or beside cores.
 TEST(PromptPeak, IsNotKnownWhereALaneIsADevice) {
   Peaks peaks;
@@ -43,6 +54,7 @@ TEST(PromptPeak, IsNotKnownWhereALaneIsADevice) {
     plan.lanes = plan::lanes_from_text(lanes, {0});
     EXPECT_FALSE(has_known_peaks(plan)) << lanes;
     EXPECT_EQ(prompt_peak(peaks, plan, Type::kQ8_0, 64), 0) << lanes;
+    EXPECT_EQ(step_peak(peaks, plan, Type::kQ8_0).per_s, 0) << lanes;
   }
 }
 

@@ -94,6 +94,19 @@ TEST_F(Drafts, ReplayGivesTheForcedTextAndSaysSo) {
   EXPECT_GT(bench["replay"]["ratio"], 0);
   EXPECT_EQ(bench["widths"].size(), 2u);
   EXPECT_EQ(bench["widths"][0]["ratio"], 1.0);
+  // The model's weights are floats.
+  EXPECT_EQ(bench["multiply_precision"], "f32");
+  EXPECT_GT(bench["multiply_tops"], 0.0);
+  EXPECT_GT(bench["widths"][0]["multiply_ms"], 0.0);
+  for (const char* field : {"read_gb_s", "multiply_with"}) {
+    EXPECT_TRUE(bench.contains(field)) << field;
+  }
+  test_support::TinyModel relu = small_model();
+  relu.activation = "relu";
+  const json unknown = json_of(troika({"bench", write(relu, "relu.gguf"), "--widths", "1", "-r",
+                                       "1", "--ffn", "by-neuron", "--json"}));
+  EXPECT_TRUE(unknown["widths"][0]["read_ms"].is_null()) << unknown;
+  EXPECT_TRUE(unknown["widths"][0]["multiply_ms"].is_null()) << unknown;
   const json without_one = json_of(troika({"bench", model_, "--widths", "4", "-r", "1", "--json"}));
   EXPECT_TRUE(without_one["widths"][0]["ratio"].is_null()) << without_one;
 }

@@ -16,48 +16,63 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json bench_widths(engine::Session& session, const DraftBenchFlags& flags, int depth,
-                          int repetitions, bool is_json) {
+ordered_json known_or_null(double value) {
+  return value > 0.0 ? ordered_json(value) : ordered_json(nullptr);
+}
+
+// Returns a number with so many digits behind the point; a dash for zero, which is not known.
+std::string or_dash(double value) { return value > 0.0 ? fmt::format("{:.2f}", value) : "-"; }
+
+// Says at which rates steps would read and multiply.
+std::string rates_text(const measure::WidthTimes& found) {
+  const bool fits_last_cache =
+      std::any_of(found.times.begin(), found.times.end(),
+                  [](const measure::WidthTime& time) { return time.fits_last_cache; });
+  const std::string rate = found.peaks.read_gb_s > 0
+                               ? fmt::format("{:.1f} GB/s", found.peaks.read_gb_s)
+                               : "a rate that is unknown, for want of memory";
+  const measure::NamedPeak& peak = found.multiplying;
+  return fmt::format("reading: weights and cache at {}{}; multiplying: at {}\n", rate,
+                     fits_last_cache ? " (the model fits the last cache)" : "",
+                     peak.per_s > 0.0 ? fmt::format("{:.2f} TOPS of {} ({})", peak.per_s,
+                                                    peak.precision, peak.instruction)
+                                      : "a peak that is unknown");
+}
+
+// Puts the time of each width into `json`, and beside them the rates by which they are judged.
+void bench_widths(engine::Session& session, const DraftBenchFlags& flags, int depth,
+                  int repetitions, bool is_json, ordered_json* json) {
   measure::WidthTimes found;
   {
     Progress bar("measuring widths");
     found = measure::measure_widths(session, flags.widths, depth, repetitions, bar.function());
   }
-  ordered_json json = ordered_json::array();
+  ordered_json& rows = (*json)["widths"] = ordered_json::array();
   if (!is_json) {
     print(
         "tokens of a step       ms   to one token   tokens/s   reading   multiplying   of the "
         "larger\n");
   }
-  bool fits_last_cache = false;
   for (const measure::WidthTime& time : found.times) {
-    fits_last_cache |= time.fits_last_cache;
-    const bool has_ratio = time.ratio > 0.0, has_read = time.read_ms > 0.0;
     const double larger_ms = std::max(time.read_ms, time.multiply_ms);
-    json.push_back({{"width", time.width},
+    rows.push_back({{"width", time.width},
                     {"ms", time.ms},
-                    {"ratio", has_ratio ? ordered_json(time.ratio) : ordered_json()},
-                    {"read_ms", has_read ? ordered_json(time.read_ms) : ordered_json()},
-                    {"multiply_ms", time.multiply_ms},
+                    {"ratio", known_or_null(time.ratio)},
+                    {"read_ms", known_or_null(time.read_ms)},
+                    {"multiply_ms", known_or_null(time.multiply_ms)},
                     {"fits_last_cache", time.fits_last_cache}});
     if (!is_json) {
-      print(fmt::format("{:>16} {:>8.2f} {:>14} {:>10.1f} {:>9} {:>13.2f} {:>15}\n", time.width,
-                        time.ms, has_ratio ? fmt::format("{:.2f}", time.ratio) : "-",
-                        1e3 * time.width / time.ms,
-                        has_read ? fmt::format("{:.2f}", time.read_ms) : "-", time.multiply_ms,
+      print(fmt::format("{:>16} {:>8.2f} {:>14} {:>10.1f} {:>9} {:>13} {:>15}\n", time.width,
+                        time.ms, or_dash(time.ratio), 1e3 * time.width / time.ms,
+                        or_dash(time.read_ms), or_dash(time.multiply_ms),
                         larger_ms > 0.0 ? fmt::format("{:.2f}x", time.ms / larger_ms) : "-"));
     }
   }
-  if (!is_json) {
-    const std::string rate = found.peaks.read_gb_s > 0
-                                 ? fmt::format("{:.1f} GB/s", found.peaks.read_gb_s)
-                                 : "a rate that is unknown, for want of memory";
-    print(fmt::format(
-        "reading: weights and cache at {}{}; multiplying: at {:.2f} TOPS of int8 ({})\n", rate,
-        fits_last_cache ? " (the model fits the last cache)" : "", found.peaks.int8_tops,
-        found.peaks.int8_name));
-  }
-  return json;
+  (*json)["read_gb_s"] = known_or_null(found.peaks.read_gb_s);
+  (*json)["multiply_tops"] = known_or_null(found.multiplying.per_s);
+  (*json)["multiply_precision"] = found.multiplying.precision;
+  (*json)["multiply_with"] = found.multiplying.instruction;
+  if (!is_json) print(rates_text(found));
 }
 
 ordered_json bench_replay(engine::Session& session, const EngineFlags& engine_flags,
@@ -126,7 +141,7 @@ void bench_drafts(const EngineFlags& engine_flags, const DraftBenchFlags& flags,
   const bool is_json = runs.is_json;
   ordered_json json = {{"model", engine->file().path()}};
   if (!flags.widths.empty()) {
-    json["widths"] = bench_widths(session, flags, runs.depth, runs.repetitions, is_json);
+    bench_widths(session, flags, runs.depth, runs.repetitions, is_json, &json);
   }
   if (!flags.prompt_file.empty() || !flags.answer_file.empty()) {
     json["replay"] = bench_replay(session, engine_flags, flags, runs.n_pairs, is_json);
