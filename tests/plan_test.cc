@@ -116,6 +116,30 @@ TEST(SavedPlan, ProcessorsOfAPhoneAreNoLanesOfThisMachine) {
   }
 }
 
+TEST(SavedPlan, PartsOfAPhoneAreNoneOfAPlanForThisMachine) {
+  const TinyModelFile model(test_support::tiny_model("llama"));
+  const test::TempFolder folder;
+  std::string plan = plan_of(model.float_options());
+  const std::string lanes = "\"lanes\": [";
+  const size_t at = plan.find(lanes);
+  ASSERT_NE(at, std::string::npos) << plan;
+  for (const auto& [part, value] :
+       {std::pair("npu", fmt::format("{{\"stage\": \"{}\", \"prune\": 85}}", plan::kNpuStages[0])),
+        std::pair("changes_layouts", std::string("true"))}) {
+    std::string edited = plan;
+    edited.insert(at, fmt::format("\"{}\": {}, ", part, value));
+    write(folder.file("plan.json"), edited);
+    prepare::Options options;
+    options.model.file = model.path();
+    options.plan.file = folder.file("plan.json");
+    const std::string message =
+        test::message_of<Error>([&] { const engine::Engine engine(options); });
+    EXPECT_NE(message.find(fmt::format("'{}', which is for a virtual phone", part)),
+              std::string::npos)
+        << message;
+  }
+}
+
 TEST(Lanes, PlacementsDoNotChangeABit) {
   const std::vector<int> cores = usable_core_numbers();
   if (cores.size() < 2) GTEST_SKIP() << "needs two cores";

@@ -51,14 +51,33 @@ void read_device(const JsonFields& fields, const std::vector<PlannedLane>& other
   }
 }
 
+bool is_processor_of_phone(std::string_view kind) {
+  return kind == "cpu" || kind == "gpu" || kind == "npu";
+}
+
+// Refuses fields that a lane of this kind would pass over.
+void check_fields_of_kind(const JsonFields& lane, const std::string& kind) {
+  if (is_processor_of_phone(kind)) {
+    lane.only({"kind", "memory_limit", "busy_percent"});
+  } else if (device_kind(kind) != nullptr) {
+    lane.only({"kind", "device", "cores", "memory_limit", "busy_percent"});
+  } else if (kind == "host") {
+    lane.only({"kind", "threads", "cores", "memory_limit", "busy_percent"});
+  } else {
+    lane.fail("kind", fmt::format("is '{}', which is no lane; known are host, {}, and cpu, gpu and "
+                                  "npu of a virtual phone",
+                                  kind, device_kind_names()));
+  }
+}
+
 std::vector<PlannedLane> read_lanes(const JsonFields& fields) {
   std::vector<PlannedLane> lanes;
   std::set<int> seen;
   int n_threads = 0;
   fields.each("lanes", kMostLanes, [&](const JsonFields& lane) {
-    lane.only({"kind", "device", "threads", "cores", "memory_limit", "busy_percent"});
     PlannedLane planned;
     planned.kind = lane.text("kind");
+    check_fields_of_kind(lane, planned.kind);
     if (lane.has("memory_limit")) {
       planned.memory_limit = static_cast<uint64_t>(lane.integer("memory_limit", 0, INT64_MAX));
     }
@@ -66,7 +85,7 @@ std::vector<PlannedLane> read_lanes(const JsonFields& fields) {
       planned.busy_percent =
           static_cast<int>(lane.integer("busy_percent", 1, PlannedLane::kAllTime));
     }
-    if (planned.kind == "cpu" || planned.kind == "gpu" || planned.kind == "npu") {
+    if (is_processor_of_phone(planned.kind)) {
       const bool is_again = std::any_of(lanes.begin(), lanes.end(), [&](const PlannedLane& other) {
         return other.kind == planned.kind;
       });
@@ -76,12 +95,8 @@ std::vector<PlannedLane> read_lanes(const JsonFields& fields) {
     }
     if (device_kind(planned.kind) != nullptr) {
       read_device(lane, lanes, &planned);
-    } else if (planned.kind == "host") {
-      planned.n_threads = static_cast<int>(lane.integer("threads", 1, kMostCores));
     } else {
-      lane.fail("kind", fmt::format("is '{}', which is no lane; known are host, {}, and cpu, gpu "
-                                    "and npu of a virtual phone",
-                                    planned.kind, device_kind_names()));
+      planned.n_threads = static_cast<int>(lane.integer("threads", 1, kMostCores));
     }
     planned.cores = lane.integers("cores", 0, kMostCores - 1);
     for (const int core : planned.cores) {

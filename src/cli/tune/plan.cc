@@ -67,6 +67,7 @@ void choose(PlanFlags& flags) {
     like = prepare::load_plan(options.plan.file,
                               prepare::plan_identity(gguf::File::open(options.model.file)))
                .plan;
+    prepare::check_is_here(options.plan.file, *like);
     note_not_kept(*like);
   }
   options.plan.file.clear();

@@ -61,17 +61,6 @@ std::string note_of_content(const Options& options, const std::optional<plan::Tu
       options.plan.file);
 }
 
-// Refuses processors of a phone, which a plan that was edited by hand may name.
-void check_lanes_are_here(const std::string& path, const plan::Plan& plan) {
-  for (const plan::PlannedLane& lane : plan.lanes) {
-    if (lane.kind == "host" || lane.is_device()) continue;
-    throw Error(fmt::format(
-        "{}: the plan has a lane of the kind '{}', a processor of a virtual phone, and this run is "
-        "on this machine. Name lanes of the kinds host, {} in its 'lanes'.",
-        path, lane.kind, plan::device_kind_names()));
-  }
-}
-
 // Refuses lengths that no prompt has.
 void check_lengths(const std::vector<plan::LengthCut>& asked, int context) {
   for (const plan::LengthCut& length : asked) {
@@ -93,7 +82,7 @@ void check_form(const Options& options, const OpenedModel& model, plan::FfnPlan 
 
 plan::Plan plan_of_file(const Options& options, const OpenedModel& model, std::string* note) {
   plan::PlanFile saved = load_plan(options.plan.file, plan_identity(model.file));
-  check_lanes_are_here(options.plan.file, saved.plan);
+  check_is_here(options.plan.file, saved.plan);
   *note = note_of_content(options, saved.tuned, model.file);
   plan::Plan plan = std::move(saved.plan);
   if (options.plan.is_read_as_steps) put_on_one_lane(&plan);

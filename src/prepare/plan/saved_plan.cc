@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/system.h"
+#include "plan/device.h"
 #include "prepare/open_model.h"
 
 namespace troika::prepare {
@@ -74,6 +75,26 @@ plan::PlanFile load_plan(const std::string& path, const plan::PlanFor& here,
     }
   }
   return saved;
+}
+
+void check_is_here(const std::string& path, const plan::Plan& plan) {
+  for (const plan::PlannedLane& lane : plan.lanes) {
+    if (lane.kind == "host" || lane.is_device()) continue;
+    throw Error(fmt::format(
+        "{}: the plan has a lane of the kind '{}', a processor of a virtual phone, and this run is "
+        "on this machine. Name lanes of the kinds host, {} in its 'lanes'.",
+        path, lane.kind, plan::device_kind_names()));
+  }
+  const char* const part = plan.npu               ? "npu"
+                           : plan.heads           ? "heads"
+                           : plan.neurons         ? "neurons"
+                           : plan.changes_layouts ? "changes_layouts"
+                                                  : nullptr;
+  if (part == nullptr) return;
+  throw Error(fmt::format(
+      "{}: the plan has '{}', which is for a virtual phone, and this run is on this machine. Leave "
+      "it out of the plan.",
+      path, part));
 }
 
 }  // namespace troika::prepare

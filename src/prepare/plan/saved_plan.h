@@ -17,4 +17,8 @@ plan::PlanFor plan_identity(const gguf::File& file, const std::string& machine =
 plan::PlanFile load_plan(const std::string& path, const plan::PlanFor& here,
                          const std::string& advice = {});
 
+// Refuses processors and parts of a virtual phone, which a plan for this machine that was edited by
+// hand may name. Throws Error.
+void check_is_here(const std::string& path, const plan::Plan& plan);
+
 }  // namespace troika::prepare
