@@ -139,7 +139,7 @@ void check_runs(const plan::Profile& profile, int lane, const model::Blueprint& 
   }
 }
 
-// Is the share of a kept profile's load below which its times are taken again.
+// Is the share of a kept time's load below which it is taken again.
 constexpr double kWorthAnotherTime = 0.5;
 
 plan::Storage measure_storage(const std::string& way_out, const ProgressFunction& progress) {
@@ -150,13 +150,22 @@ plan::Storage measure_storage(const std::string& way_out, const ProgressFunction
   return solve::profile_storage(options, progress);
 }
 
-// Fills in what a profile has of the kept one. `measures_kept` says that all kept ops were wanted
-// again.
-void take_from_kept(const plan::Profile& kept, double load, bool measures_kept,
-                    plan::Profile* profile) {
-  // The load tells of all ops whether others worked too.
-  const bool are_all_measured = measures_kept && profile->n_left_out == 0;
-  profile->load_average = are_all_measured ? load : std::max(load, kept.load_average);
+// Notes beside each op that the machine was busy, where a profile says so of all ops together.
+void doubt_all_ops(plan::Profile* kept) {
+  if (kept->load_average <= kept->machine.n_cores) return;
+  for (const plan::OpTime& time : kept->ops) {
+    if (time.busy_load > 0.0) return;
+  }
+  for (plan::OpTime& time : kept->ops) time.busy_load = kept->load_average;
+}
+
+// Fills in what a profile has of the kept one.
+void take_from_kept(const plan::Profile& kept, double load, plan::Profile* profile) {
+  const bool was_busy = kept.load_average > kept.machine.n_cores;
+  profile->load_average = was_busy ? load : std::max(load, kept.load_average);
+  for (const plan::OpTime& time : profile->ops) {
+    profile->load_average = std::max(profile->load_average, time.busy_load);
+  }
   if (profile->n_measured == 0) {
     profile->taken = kept.taken;
     profile->load_average = kept.load_average;
@@ -196,9 +205,10 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
     kept = plan::kept_profile(identity, solve::profile_lanes(machine), &result.problem);
   }
   const double load = load_average();
+  if (kept) doubt_all_ops(&*kept);
   // Where more wanted to run than there are cores, every time is too long.
-  options.measures_kept = kept && kept->load_average > identity.n_cores &&
-                          load < kWorthAnotherTime * kept->load_average;
+  options.doubted_load = std::max<double>(identity.n_cores, load / kWorthAnotherTime);
+  options.busy_load = load > identity.n_cores ? load : 0.0;
   const RealClock clock;
   result.profile = solve::profile_machine(machine, options, kept ? &*kept : nullptr, clock,
                                           stage("ops on lanes"));
@@ -207,7 +217,7 @@ ProfileResult profile_here(const ProfileRequest& request, const StageFunction& s
   profile.machine = identity;
   profile.taken = utc_now();
   profile.load_average = load;
-  if (kept) take_from_kept(*kept, load, options.measures_kept, &profile);
+  if (kept) take_from_kept(*kept, load, &profile);
   if (request.with_cores && profile.cores.empty()) {
     profile.cores = measure_cores(kernels.table, plan, stage("cores"));
   }

@@ -43,7 +43,7 @@ class ProfileHere : public testing::Test {
   void age(plan::Profile profile, double load = 1000.0) const {
     profile.taken = kLongAgo;
     profile.load_average = load;
-    for (plan::OpTime& time : profile.ops) time.spread = 0.0;
+    for (plan::OpTime& time : profile.ops) time.spread = time.busy_load = 0.0;
     profile.cores = {{0, 1.0, 7.0}};
     plan::keep_profile(profile);
   }
@@ -110,6 +110,16 @@ TEST_F(ProfileHere, WhatABusyMachineMeasuredIsWantedAgain) {
   EXPECT_EQ(again.profile.n_left_out, first.profile.n_left_out + n_kept);
   EXPECT_EQ(again.profile.load_average, 1e6) << "no op was measured again";
   EXPECT_EQ(static_cast<int>(again.profile.ops.size()), n_kept);
+  // What was taken again since is not wanted any more.
+  plan::Profile partly = first.profile;
+  age(partly, 1e6);
+  for (size_t i = 0; i < partly.ops.size(); ++i) {
+    partly.ops[i].spread = 0.0;
+    partly.ops[i].busy_load = i == 0 ? 1e6 : 0.0;
+  }
+  partly.load_average = 1e6;
+  plan::keep_profile(partly);
+  EXPECT_EQ(profile().profile.n_left_out, first.profile.n_left_out + 1);
 }
 
 // What one lane cannot run, or what was not measured on it, says nothing about the other passes.

@@ -84,6 +84,9 @@ struct OpTime {
   // Says that the lane builds the op for prompts alone, though it would be the same in steps. A
   // file keeps this as a refusal.
   bool is_of_prompts_alone = false;
+  // The load when the op was measured, if more wanted to run than there are cores, so that the time
+  // may be too long; 0: no more did.
+  double busy_load = 0.0;
 };
 
 // Lanes that read at the same time, and the rate of each.
@@ -140,10 +143,12 @@ struct Storage {
 
 struct Profile {
   MachineIdentity machine;
-  std::string taken;          // "2026-01-31T12:00:00Z"
-  double load_average = 0.0;  // the load of the minute before: above 0.1, others worked too
-  int n_left_out = 0;         // counts ops that were wanted but for which there was no time
-  int n_measured = 0;         // counts ops that were measured just now; no file has it
+  std::string taken;  // "2026-01-31T12:00:00Z"
+  // The load of the minute before, of ops that were measured at several times the largest: above
+  // 0.1, others worked too.
+  double load_average = 0.0;
+  int n_left_out = 0;  // counts ops that were wanted but for which there was no time
+  int n_measured = 0;  // counts ops that were measured just now; no file has it
   std::vector<ProfileLane> lanes;
   std::vector<OpTime> ops;
   std::vector<RefusedOp> refusals;

@@ -29,6 +29,7 @@ Profile example() {
       {1, {OpKind::kAttention, tensor::Type::kF16, 512, 128, 4, 64, 64}, 5.5, 0.0, 3, "", 1.0},
       {1, {OpKind::kRmsNorm, tensor::Type::kF32, 512, 512, 1, 0, 0}, 0.75, 0.5, 9, "", 1.0}};
   profile.ops[0].preparation = {44.5, 22.25, 1.5};
+  profile.ops[0].busy_load = 12.5;
   profile.refusals = {{1, OpKind::kRope, Phase::kStep}};
   profile.starts = {{0, 1.5}, {1, 0.0}};
   profile.bandwidth = {{{0}, {10.5}}, {{0, 1}, {6.25, 7.5}}};
@@ -50,6 +51,8 @@ TEST(Profile, ComesBackFromItsJson) {
   EXPECT_EQ(after.ops[1].shape, before.ops[1].shape);
   EXPECT_EQ(after.ops[0].us, 123.4);
   EXPECT_EQ(after.ops[0].n_runs, 7);
+  EXPECT_EQ(after.ops[0].busy_load, 12.5);
+  EXPECT_EQ(after.ops[1].busy_load, 0.0);
   EXPECT_EQ(after.ops[0].arrangement, "a b");
   EXPECT_EQ(after.ops[0].arrangement_gain, 1.25);
   EXPECT_EQ(after.ops[1].arrangement, "");

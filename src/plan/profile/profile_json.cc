@@ -108,6 +108,7 @@ OpTime read_op_time(const JsonFields& fields, int n_lanes) {
   time.us = measured(fields, "us", kMostUs);
   time.spread = fields.number("spread", 0.0, 1e9);
   time.n_runs = small(fields, "n_runs", 1, 1 << 30);
+  if (fields.has("busy_load")) time.busy_load = fields.number("busy_load", 0.0, 1e9);
   if (const char* key = fields.present("arrangement", "layout"); fields.has(key)) {
     time.arrangement = fields.text(key);
     time.arrangement_gain =
@@ -205,6 +206,7 @@ Json op_json(const OpTime& time) {
                {"us", rounded(time.us)},
                {"spread", rounded(time.spread)},
                {"n_runs", time.n_runs}};
+  if (time.busy_load > 0.0) json["busy_load"] = rounded(time.busy_load);
   if (!time.arrangement.empty()) {
     json["arrangement"] = time.arrangement;
     json["arrangement_gain"] = rounded(time.arrangement_gain);

@@ -149,7 +149,7 @@ std::vector<OpTime> take_disturbed(const ProfileOptions& options, const Arena& a
   const std::set<OpShape> shapes(options.shapes.begin(), options.shapes.end());
   std::vector<OpTime> good, disturbed, others;
   for (const OpTime& time : profile->ops) {
-    const bool is_doubtful = options.measures_kept || time.spread > kMostSpread;
+    const bool is_doubtful = time.busy_load > options.doubted_load || time.spread > kMostSpread;
     std::vector<OpTime>& again = shapes.count(time.shape) > 0 ? disturbed : others;
     (is_doubtful && arena.fits(time.shape) ? again : good).push_back(time);
   }
@@ -172,7 +172,12 @@ void put_back(const std::vector<OpTime>& disturbed, size_t n_kept, Profile* prof
     if (found == measured.end()) {
       left.push_back(time);
     } else if (time.us < found->second->us) {
-      *found->second = time;
+      // A lesser time was not disturbed more than the one that was taken now.
+      OpTime* const stays = found->second;
+      const double spread = std::min(time.spread, stays->spread), busy_load = stays->busy_load;
+      *stays = time;
+      stays->spread = spread;
+      stays->busy_load = busy_load;
     }
   }
   const auto place = profile->ops.begin() + static_cast<std::ptrdiff_t>(n_kept);
@@ -203,7 +208,7 @@ void measure_wanted(lanes::Machine& machine, const Wanted& wanted, Arena& arena,
 // Returns the median; of an even number, the faster one of the two in the middle. Of builds
 // it has the longest, since where graphs are kept only the first one compiles, and of rebuilds the
 // shortest.
-OpTime median_of(std::vector<OpTime> times) {
+OpTime median_of(std::vector<OpTime> times, double busy_load) {
   plan::PreparationTime preparation = times.front().preparation;
   for (const OpTime& time : times) {
     preparation.build_us = std::max(preparation.build_us, time.preparation.build_us);
@@ -213,6 +218,7 @@ OpTime median_of(std::vector<OpTime> times) {
   std::nth_element(times.begin(), middle, times.end(),
                    [](const OpTime& a, const OpTime& b) { return a.us < b.us; });
   middle->preparation = preparation;
+  middle->busy_load = busy_load;
   return *middle;
 }
 
@@ -283,7 +289,9 @@ Profile profile_machine(lanes::Machine& machine, const ProfileOptions& options, 
     measure_rates(machine, arena, &rates);
     keep_better_rates(rates, &profile);
   }
-  for (size_t i = 0; i < visits.size(); ++i) profile.ops[n_kept + i] = median_of(visits[i]);
+  for (size_t i = 0; i < visits.size(); ++i) {
+    profile.ops[n_kept + i] = median_of(visits[i], options.busy_load);
+  }
   profile.n_measured = static_cast<int>(visits.size());
   put_back(disturbed, n_kept, &profile);
   return profile;

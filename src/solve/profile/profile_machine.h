@@ -2,6 +2,7 @@
 // through the interface of lanes, so that a virtual machine is profiled like a real one.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "base/clock.h"
@@ -19,11 +20,14 @@ struct ProfileOptions {
   size_t arena_bytes = 0;  // 0: several times the last cache
   Patience patience;
   int n_visits = 3;  // counts visits to each op, with all others in between; the median counts
-  bool measures_kept = false;  // says that the machine was too busy when the kept times were taken
+  // Kept times that were taken under more load than this are taken again.
+  double doubted_load = std::numeric_limits<double>::infinity();
+  double busy_load = 0.0;  // is noted beside each time that is taken: see plan::OpTime
 };
 
 // `kept`, if not null, is a profile of the same lanes: what it holds is not measured again, unless
-// something disturbed it. Then this comes behind what is missing, and the lesser time stays. The
+// something disturbed it. Then this comes behind what is missing, and the lesser time stays, as one
+// that nothing disturbed if nothing does now. The
 // caller fills in the machine's identity, cores and storage. `wall` is the time that the user
 // waits, which a virtual machine's clock is not.
 plan::Profile profile_machine(lanes::Machine& machine, const ProfileOptions& options,

@@ -362,7 +362,10 @@ TEST(ProfileMachine, MeasuresDisturbedTimesAgainAndKeepsTheLesser) {
   EXPECT_EQ(better.find(0, shapes[1])->us, 1e-3);
   EXPECT_EQ(better.find(0, shapes[2])->us, 123.0);
 
-  options.measures_kept = true;
+  for (plan::OpTime& time : kept.ops) time.busy_load = 9.0;
+  options.doubted_load = 9.0;
+  EXPECT_EQ(profile_machine(machine, options, &kept, wall, {}).n_measured, 3);
+  options.doubted_load = 4.0;
   const plan::Profile best = profile_machine(machine, options, &kept, wall, {});
   EXPECT_EQ(best.n_measured, 4);
   EXPECT_NEAR(best.find(0, shapes[2])->us, known_us(costs, shapes[2]), 1e-6 * 123.0);
@@ -372,8 +375,9 @@ TEST(ProfileMachine, WhatIsNotMeasuredAgainStaysAndComesFirstNextTime) {
   KnownMachine machine({{1.0, 1e3, 1e5}});
   ProfileOptions options = small_options();
   const RealClock wall;
+  options.busy_load = 9.0;
   const plan::Profile kept = profile_machine(machine, options, nullptr, wall, {});
-  options.measures_kept = true;
+  options.doubted_load = 4.0;
   options.budget_us = 0.0;
   const plan::Profile same = profile_machine(machine, options, &kept, wall, {});
   EXPECT_EQ(same.n_measured, 0);
@@ -386,12 +390,44 @@ TEST(ProfileMachine, WhatIsNotMeasuredAgainStaysAndComesFirstNextTime) {
   // Only the first of them is found to be disturbed, and it goes behind the others.
   plan::Profile disturbed = kept;
   disturbed.ops.front().us = disturbed.ops.front().spread = 1e6;
-  options.measures_kept = false;
+  options.doubted_load = 9.0;
   options.budget_us = 1e12;
   const plan::Profile again = profile_machine(machine, options, &disturbed, wall, {});
   EXPECT_EQ(again.n_measured, 1);
   EXPECT_EQ(again.ops.back().shape, kept.ops.front().shape);
   EXPECT_NEAR(again.ops.back().us, kept.ops.front().us, 1e-6 * kept.ops.front().us);
+}
+
+// A clock that goes on by a microsecond whenever somebody looks.
+struct TurningClock : Clock {
+  double now_us() const override { return us += 1.0; }
+  mutable double us = 0.0;
+};
+
+// A profile that a busy machine took gets better op by op, however little time each run has, and is
+// then as good as any.
+TEST(ProfileMachine, WhatABusyMachineTookIsTakenAgainOnce) {
+  KnownMachine machine({{1.0, 1e3, 1e5}});
+  ProfileOptions options = small_options();
+  options.busy_load = 9.0;
+  const RealClock wall;
+  plan::Profile profile = profile_machine(machine, options, nullptr, wall, {});
+  const auto n_ops = static_cast<int>(profile.ops.size());
+  ASSERT_GT(n_ops, 4);
+  for (size_t i = 0; i < profile.ops.size(); i += 2) profile.ops[i].us *= 0.5;  // these stay
+  options.busy_load = 0.0;
+  options.doubted_load = 4.0;
+  options.budget_us = 3.0;
+  const TurningClock clock;
+  int n_measured = 0;
+  for (int run = 0; run < n_ops; ++run) {
+    profile = profile_machine(machine, options, &profile, clock, {});
+    n_measured += profile.n_measured;
+    EXPECT_EQ(profile.n_left_out, n_ops - n_measured) << run;
+    if (profile.n_measured == 0) break;
+  }
+  EXPECT_EQ(n_measured, n_ops);
+  EXPECT_EQ(profile.n_measured, 0);
 }
 
 // A busy machine looks slower than it is, so that a good profile stays good when it is taken again.
