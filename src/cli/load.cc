@@ -31,6 +31,11 @@ void refuse_known_name(const prepare::Options& options) {
       model));
 }
 
+void note_pre(const text::Tokenizer& tokenizer) {
+  const std::string words = text::note_on_pre(tokenizer.vocabulary());
+  if (!words.empty()) note("note: " + with_flags(words) + "\n");
+}
+
 std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
   prepare::Options options = flags.checked();
   refuse_known_name(options);
@@ -50,6 +55,7 @@ std::unique_ptr<engine::Engine> load(const EngineFlags& flags) {
         "note: the tuned plan is not used: memory has no room for all weights, which it wants "
         "there; blocks of them are read while others compute (see --memory)\n");
   }
+  if (engine->has_values()) note_pre(engine->tokenizer());
   if (!engine->loaded().note.empty()) note("note: " + with_flags(engine->loaded().note) + "\n");
   if (const plan::PromptAttention& attention = engine->plan().attention; attention.is_untuned()) {
     note(fmt::format(

@@ -14,6 +14,10 @@ namespace troika::cli {
 // it first.
 void refuse_known_name(const prepare::Options& options);
 
+// Notes that the file does not name its tokenizer's pre-tokenizer, where that is so. load() does so
+// of what is computed.
+void note_pre(const text::Tokenizer& tokenizer);
+
 // Loads the model, with a note on standard error about the context that was chosen.
 std::unique_ptr<engine::Engine> load(const EngineFlags& flags);
 

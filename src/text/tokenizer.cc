@@ -197,6 +197,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(Vocabulary vocabulary, const Tokenizer
     }
     check_given_splitter(options.pre);
     vocabulary.pre = options.pre;
+    vocabulary.pre_origin = PreOrigin::kNamed;
   }
   check_vocabulary(vocabulary, "the tokenizer");
   if (vocabulary.kind == VocabularyKind::kSpm) return make_spm_tokenizer(std::move(vocabulary));

@@ -88,6 +88,26 @@ VocabularyKind read_kind(const gguf::File& file) {
                   file.path(), troika::quoted(*model)));
 }
 
+// The name of a pre-tokenizer, and where it comes from.
+struct Pre {
+  std::string_view name;
+  PreOrigin origin = PreOrigin::kNamed;
+};
+
+// Files from before April 2024 name none. Models of some architectures all split texts alike; those
+// of llama have many pre-tokenizers, and "default" is none of them.
+Pre read_pre(const gguf::File& file, VocabularyKind kind) {
+  const std::string_view named = file.find_string("tokenizer.ggml.pre").value_or("");
+  if (!named.empty()) return {named};
+  if (kind == VocabularyKind::kSpm) return {"default"};
+  const std::string_view architecture = file.find_string("general.architecture").value_or("");
+  if (architecture == "phi2") return {"gpt-2", PreOrigin::kArchitecture};
+  if (architecture == "qwen2" || architecture == "qwen2moe") {
+    return {"qwen2", PreOrigin::kArchitecture};
+  }
+  return {"default", PreOrigin::kNobody};
+}
+
 // Some converters write "Phi 3" for "Phi-3".
 bool is_phi3(const gguf::File& file) {
   std::string name(file.find_string("general.name").value_or(""));
@@ -192,7 +212,9 @@ Vocabulary empty_vocabulary(VocabularyKind kind, std::string_view pre) {
 Vocabulary read_vocabulary(const gguf::File& file) {
   const VocabularyKind kind = read_kind(file);
   check_counts(file);
-  Vocabulary v = empty_vocabulary(kind, file.find_string("tokenizer.ggml.pre").value_or("default"));
+  const Pre pre = read_pre(file, kind);
+  Vocabulary v = empty_vocabulary(kind, pre.name);
+  v.pre_origin = pre.origin;
   const std::vector<std::string_view> tokens = file.strings("tokenizer.ggml.tokens");
   v.tokens.assign(tokens.begin(), tokens.end());
   v.scores = file.floats("tokenizer.ggml.scores");
@@ -208,6 +230,19 @@ Vocabulary read_vocabulary(const gguf::File& file) {
   read_strips(file, &v);
   v.space_rule = read_space_rule(file);
   return v;
+}
+
+std::string note_on_pre(const Vocabulary& v) {
+  if (v.pre_origin == PreOrigin::kNamed) return {};
+  const std::string use =
+      v.pre_origin == PreOrigin::kArchitecture
+          ? fmt::format("{} is used, as models of its architecture do; ‹pre› NAME takes another",
+                        v.pre)
+          : fmt::format(
+                "{} is used, which is no model's own, and answers get worse; name the one "
+                "that fits the model with ‹pre› (llama-bpe, qwen2, gpt-2, ...)",
+                v.pre);
+  return "the file does not say how its tokenizer splits a text (tokenizer.ggml.pre), so " + use;
 }
 
 void check_vocabulary(const Vocabulary& v, std::string_view where, std::string_view advice) {

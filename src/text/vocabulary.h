@@ -40,6 +40,13 @@ enum class SpaceRule : uint8_t {
   kFirstOfAll,   // only in front of what begins with the text itself, unless with a space
 };
 
+// Where the name of a pre-tokenizer comes from.
+enum class PreOrigin : uint8_t {
+  kNamed,         // the file or a person names it, or a tokenizer of this kind has none
+  kArchitecture,  // the file names none, but all models of its architecture have this one
+  kNobody,        // the file names none, and nothing else tells it
+};
+
 struct Vocabulary {
   VocabularyKind kind = VocabularyKind::kSpm;
   std::vector<std::string> tokens;  // the tokens as in the file; the index is the token's id
@@ -47,6 +54,7 @@ struct Vocabulary {
   std::vector<TokenType> types;     // has one for each token
   std::vector<std::string> merges;  // kBpe: "left right", the most important first
   std::string pre;                  // kBpe: the name of the pre-tokenizer
+  PreOrigin pre_origin = PreOrigin::kNamed;
   Token bos = kNoToken;
   Token eos = kNoToken;
   Token eot = kNoToken;  // ends a turn
@@ -69,6 +77,10 @@ Vocabulary empty_vocabulary(VocabularyKind kind, std::string_view pre);
 // Throws Error where the file has no tokenizer, one of a kind that is not known, or one that
 // contradicts itself.
 Vocabulary read_vocabulary(const gguf::File& file);
+
+// Returns what a person should know where the file does not name its pre-tokenizer, as words of a
+// note; empty where it does.
+std::string note_on_pre(const Vocabulary& vocabulary);
 
 // Most files do not say which tokens strip what is behind them, so it goes by the model's name, as
 // in llama.cpp: with Phi-3 all special tokens do but those of begin and end. Files that this

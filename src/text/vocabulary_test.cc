@@ -18,6 +18,7 @@ namespace {
 
 // The contents of a file: a test changes some of a file that is otherwise good.
 struct Contents {
+  std::string architecture = "llama";
   std::string model = "llama";
   std::vector<std::string> tokens = {"<unk>", "<s>", "</s>", "a", "▁"};
   std::vector<float> scores = {0, 0, 0, -1, -2};
@@ -35,7 +36,7 @@ class ReadVocabulary : public ::testing::Test {
   Vocabulary read(const Contents& c) {
     const std::string path = folder_.file("vocabulary.gguf");
     gguf::Writer writer(path);
-    writer.add_string("general.architecture", "llama");
+    writer.add_string("general.architecture", c.architecture);
     if (!c.model.empty()) writer.add_string("tokenizer.ggml.model", c.model);
     if (!c.tokens.empty()) writer.add_strings("tokenizer.ggml.tokens", c.tokens);
     if (!c.scores.empty()) writer.add_floats("tokenizer.ggml.scores", c.scores);
@@ -141,12 +142,45 @@ TEST_F(ReadVocabulary, ByteLevelBpe) {
   EXPECT_EQ(v.merges, (std::vector<std::string>{"a b"}));
   EXPECT_EQ(v.bos, kNoToken);
   EXPECT_FALSE(v.add_bos);
-  c.strings.clear();
-  EXPECT_EQ(read(c).pre, "default");
   // Llama 3 wants a BOS whether or not its file says so.
   c.strings = {{"ggml.pre", "llama-bpe"}};
   c.ids["bos_token_id"] = 3;
   EXPECT_TRUE(read(c).add_bos);
+}
+
+// A splitter that is no model's own gives other tokens than the model was trained on, so that it is
+// never taken in silence.
+TEST_F(ReadVocabulary, SaysWhereTheFileNamesNoPreTokenizer) {
+  struct Case {
+    std::string architecture, named, pre;
+    PreOrigin origin;
+    std::string part;
+  };
+  const Case cases[] = {
+      {"llama", "", "default", PreOrigin::kNobody, "default is used, which is no model's own"},
+      {"qwen3", "", "default", PreOrigin::kNobody, "with ‹pre› (llama-bpe, qwen2, gpt-2, ...)"},
+      {"phi2", "", "gpt-2", PreOrigin::kArchitecture, "gpt-2 is used, as models of its"},
+      {"qwen2", "", "qwen2", PreOrigin::kArchitecture, "qwen2 is used, as models of its"},
+      {"qwen2moe", "", "qwen2", PreOrigin::kArchitecture, "qwen2 is used, as models of its"},
+      {"qwen2", "deepseek-llm", "deepseek-llm", PreOrigin::kNamed, ""},
+      {"llama", "default", "default", PreOrigin::kNamed, ""}};
+  for (const Case& one : cases) {
+    Contents c = bpe_contents();
+    c.architecture = one.architecture;
+    if (!one.named.empty()) c.strings = {{"ggml.pre", one.named}};
+    const Vocabulary v = read(c);
+    EXPECT_EQ(v.pre, one.pre) << one.architecture;
+    EXPECT_EQ(v.pre_origin, one.origin) << one.architecture;
+    const std::string note = note_on_pre(v);
+    EXPECT_EQ(note.empty(), one.part.empty()) << note;
+    EXPECT_NE(note.find(one.part), std::string::npos) << note;
+    const auto named = make_tokenizer(v, {.pre = "gpt-2"});
+    EXPECT_EQ(note_on_pre(named->vocabulary()), "") << one.architecture;
+  }
+  EXPECT_EQ(note_on_pre(read({})), "") << "SentencePiece splits nothing";
+  Contents empty = bpe_contents();
+  empty.strings = {{"ggml.pre", ""}};
+  EXPECT_EQ(read(empty).pre_origin, PreOrigin::kNobody);
 }
 
 TEST_F(ReadVocabulary, RefusesWhatContradictsItself) {

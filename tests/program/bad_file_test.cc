@@ -277,6 +277,31 @@ TEST_F(BadFile, UnknownPreTokenizerCanBeOverridden) {
   expect_success(troika({"run", path, "-p", "a", "-n", "1", "--pre", "qwen2"}));
 }
 
+// Such a file is good but for its age, so that a note is all that is said.
+TEST_F(BadFile, APreTokenizerThatNobodyNamesIsNoted) {
+  TinyModel model = small_model("qwen3");
+  ASSERT_EQ(troika({"tokenize", write(model), "-p", "a"}).err.find("note:"), std::string::npos);
+  std::string bytes = model_bytes(model);
+  replace_first(&bytes, "tokenizer.ggml.pre", "tokenizer.ggml.xxx");
+  const std::string path = write(bytes);
+  const std::string text = write("Once upon a time there was a little girl.", "text.txt");
+  const std::vector<std::vector<std::string>> commands = {{"run", path, "-p", "a", "-n", "1"},
+                                                          {"eval", path, "--perplexity", text},
+                                                          {"tokenize", path, "-p", "a"}};
+  for (std::vector<std::string> words : commands) {
+    SCOPED_TRACE(words[0]);
+    const std::string part = "note: the file does not say how its tokenizer splits a text";
+    const Finished finished = troika(words);
+    EXPECT_EQ(finished.status, 0) << finished.err;
+    const size_t at = finished.err.find(part);
+    ASSERT_NE(at, std::string::npos) << finished.err;
+    EXPECT_NE(finished.err.find("with --pre (llama-bpe", at), std::string::npos) << finished.err;
+    EXPECT_EQ(finished.err.find(part, at + 1), std::string::npos) << finished.err;
+    words.insert(words.end(), {"--pre", "qwen2"});
+    EXPECT_EQ(troika(words).err.find(part), std::string::npos);
+  }
+}
+
 TEST_F(BadFile, TokenIdsBeyondTheVocabulary) {
   for (const std::string key : {"bos_token_id", "eos_token_id"}) {
     SCOPED_TRACE(key);

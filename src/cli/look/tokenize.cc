@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/flags/idle_note.h"
+#include "cli/load.h"
 #include "cli/output.h"
 #include "cli/use/models.h"
 #include "gguf/file.h"
@@ -37,6 +38,7 @@ void tokenize(const TokenizeFlags& flags) {
   const std::string text = flags.file.empty() ? flags.text : read_text(flags.file);
   const gguf::File file = gguf::File::open(flags.model);
   const auto tokenizer = text::make_tokenizer(file, {flags.pre});
+  note_pre(*tokenizer);
   const std::vector<text::Token> tokens = tokenizer->encode(
       text, {.add_special = !flags.no_special, .parse_special = flags.parse_special});
   if (flags.json) {
