@@ -6,6 +6,7 @@
 #include "base/os_error.h"
 #include "model/arch/arch.h"
 #include "model/metadata.h"
+#include "model/unread_tensors.h"
 
 namespace troika::model {
 namespace {
@@ -37,7 +38,10 @@ std::string known_architectures() {
 Blueprint read(const gguf::File& file) {
   const Metadata metadata(file);
   for (const Entry& entry : kArchitectures) {
-    if (metadata.architecture() == entry.name) return entry.build(metadata);
+    if (metadata.architecture() != entry.name) continue;
+    Blueprint blueprint = entry.build(metadata);
+    check_all_read(file, blueprint);
+    return blueprint;
   }
   throw Error(
       fmt::format("{}: the architecture {} is not supported. Supported are {}. Choose a model of "

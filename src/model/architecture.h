@@ -10,7 +10,8 @@
 namespace troika::model {
 
 // Reads the metadata of a file and writes down what the model computes. Throws Error for an
-// architecture that is not known, and for metadata that is missing or senseless.
+// architecture that is not known, for metadata that is missing or senseless, and for tensors that
+// the model would need and that nothing reads.
 Blueprint read(const gguf::File& file);
 
 // Returns "bamboo, gemma, ...", for messages.

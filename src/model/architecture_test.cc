@@ -211,6 +211,50 @@ TEST(ReadModel, PredictorsOfSparseModelsAreReadAndChecked) {
   EXPECT_NE(error_of(known).find("PowerInfer"), std::string::npos) << error_of(known);
 }
 
+// Returns the error for a file that has these tensors beside its own.
+std::string error_with(const std::string& known_name, const std::vector<std::string>& more) {
+  KnownFile known(small_known(known_name));
+  for (const std::string& name : more) known.tensors.push_back({name, {4}, TensorRole::kBias});
+  return error_of(known);
+}
+
+TEST(ReadModel, TensorsThatNothingReadsAreRefused) {
+  const std::pair<const char*, const char*> unread[] = {
+      {"tiny-llama", "blk.0.attn_norm.bias"},        // RMS norms have none
+      {"tiny-llama", "blk.1.attn_sinks.weight"},     // is of another architecture
+      {"tiny-llama", "blk.2.attn_q.weight"},         // stands in a block too many
+      {"tiny-llama", "blk.1.attn_k_norm.weight"},    // has no norm of queries beside it
+      {"tiny-llama", "blk.1.nextn.eh_proj.weight"},  // says that a block is none of the model's
+      {"tiny-phi2", "blk.0.post_ffw_norm.weight"},   // Phi-2 has none
+      {"tiny-phi3", "blk.0.attn_q.bias"},            // belongs to products that are one
+      {"tiny-mixtral", "blk.0.exp_probs_b.bias"},    // changes which experts are chosen
+      {"tiny-qwen2", "token_embd_norm.weight"},
+      {"tiny-qwen2", "blk.x.ffn_up.weight"},
+      {"tiny-qwen2", "\x1b[2J"}};
+  for (const auto& [known_name, name] : unread) {
+    const std::string message = error_with(known_name, {name});
+    EXPECT_NE(message.find("has no place in a model of the architecture"), std::string::npos)
+        << name << ": " << message;
+    EXPECT_EQ(message.find('\x1b'), std::string::npos) << name;
+  }
+  for (const char* name : {"blk.0.attn_q.scale", "blk.1.ffn_down.scale", "output.scale"}) {
+    const std::string message = error_with("tiny-llama", {name});
+    EXPECT_NE(message.find("is a factor of weights"), std::string::npos) << message;
+    EXPECT_NE(message.find(name), std::string::npos) << message;
+  }
+}
+
+TEST(ReadModel, TensorsWithoutWhichTheTextIsRightAreLeftAlone) {
+  for (const char* name : {"v.blk.0.attn_q.weight", "mm.input_projection.weight",
+                           "a.conv1d.1.weight", "cls.output.weight", "dense_2.weight",
+                           "rope_factors_long.weight", "blk.0.attn_rot_embd.weight",
+                           "blk.1.ffn_up.input_scale", "blk.0.gpu_idx", "blk.1.gpu_bucket"}) {
+    EXPECT_EQ(error_with("tiny-llama3", {name}), "") << name;
+  }
+  // Blocks behind the last one guess tokens, which nobody has to ask for.
+  EXPECT_EQ(error_with("tiny-qwen2", {"blk.2.nextn.eh_proj.weight", "blk.2.attn_q.weight"}), "");
+}
+
 TEST(ReadModel, AnUnknownArchitectureIsNamed) {
   expect_error("general.architecture", text("rwkv"), "\"rwkv\" is not supported");
 }
