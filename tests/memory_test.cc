@@ -81,7 +81,7 @@ TEST(Memory, NoOwnerTakesMoreThanWasReckoned) {
 // The longest heads that kernels take need more than a megabyte of each worker in prompts.
 TEST(Memory, TheLongestHeadsAreReckonedToo) {
   test_support::TinyModel model = test_support::tiny_model("llama");
-  model.head_dim = 512;
+  model.head_dim = model.rope_dims = 512;
   const test_support::TinyModelFile file(model);
   prepare::Options options;
   options.model.file = file.path();

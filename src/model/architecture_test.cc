@@ -303,6 +303,25 @@ TEST(ReadModel, SenselessValuesAreErrors) {
   expect_error("llama.block_count", text("two"), "llama.block_count");
 }
 
+// A part of a head is rotated in Phi alone. With such a number another model would be wrong in
+// silence.
+TEST(ReadModel, APartialRotationIsForThoseWhoHaveOne) {
+  for (const std::string& name : tiny_names()) {
+    KnownFile known(small_known(name));
+    known.remove("rope_freqs.weight");  // holds divisors of a whole head
+    const std::string architecture(known.model.architecture);
+    const bool may_be_partial = architecture == "phi2" || architecture == "phi3";
+    if (architecture.starts_with("gemma")) continue;  // llama.cpp rotates the part, too
+    for (const int64_t n : {0, 8}) {
+      known.values[architecture + ".rope.dimension_count"] = integer(n);
+      const std::string message = error_of(known);
+      const std::string part = std::to_string(n) + " of 16 elements of a head are rotated";
+      EXPECT_EQ(message.empty(), may_be_partial) << name << ": " << message;
+      EXPECT_EQ(message.find(part) == std::string::npos, may_be_partial) << name << ": " << message;
+    }
+  }
+}
+
 // Who looks for a key in the file must find the one that the sentence names.
 TEST(ReadModel, ErrorsOfRopeScalingNameTheKeyThatTheFileHas) {
   for (const auto& [key, kind] : {std::pair{"llama.rope.scale_linear", "linear"},

@@ -6,9 +6,22 @@
 #include "model/limits.h"
 
 namespace troika::model::arch {
+namespace {
+
+void check_whole_rotation(const Metadata& metadata, const Blueprint& b) {
+  const int n_dims = b.ropes.front().n_dims;
+  if (n_dims == b.head_dim) return;
+  throw Error(fmt::format(
+      "{}: '{}' says that {} of {} elements of a head are rotated, but models of this "
+      "architecture rotate all. The file was converted wrongly; convert it again.",
+      metadata.file().path(), metadata.full_key("rope.dimension_count"), n_dims, b.head_dim));
+}
+
+}  // namespace
 
 Blueprint llama_like(const Metadata& metadata, bool is_half_split, const FfnFacts& ffn) {
   Builder b(metadata);
+  check_whole_rotation(metadata, b.blueprint());
   b.blueprint().ropes.front().is_half_split = is_half_split;
   const ValueId x = b.embed();
   b.rms_norm_blocks(x, ffn);
