@@ -153,6 +153,36 @@ TEST(ReadModel, BlocksHaveTheWindowsOfTheirArchitecture) {
             (std::vector<int>{64, 64}));
 }
 
+// Only one of six blocks sees all, and with the base of the others it finds nothing that is far.
+TEST(ReadModel, BlocksOfGemma3ThatSeeAllHaveABaseOfTheirOwn) {
+  KnownModel model = small_known("tiny-gemma3");
+  model.n_layers = 6;
+  struct Case {
+    std::map<std::string, double> keys;
+    double whole, local;
+  };
+  const Case cases[] = {{{}, 1e6, 1e4},
+                        {{{"rope.freq_base", 5e5}}, 5e5, 1e4},
+                        {{{"rope.global.freq_base", 2e6}, {"rope.local.freq_base", 2e4}}, 2e6, 2e4},
+                        {{{"rope.global.freq_base", 2e6}, {"rope.freq_base", 3e6}}, 3e6, 1e4},
+                        {{{"rope.local.freq_base", 2e4}, {"rope.freq_base_swa", 3e4}}, 1e6, 3e4}};
+  for (const Case& one : cases) {
+    KnownFile known(model);
+    known.without_keys = {"gemma3.rope.freq_base"};
+    for (const auto& [key, value] : one.keys) known.values["gemma3." + key] = number(value);
+    const Blueprint b = read_known(known);
+    EXPECT_EQ(windows_of(b), (std::vector<int>{64, 64, 64, 64, 64, 0}));
+    for (const Op& op : b.ops) {
+      if (op.kind != OpKind::kRope) continue;
+      EXPECT_EQ(b.ropes[static_cast<size_t>(op.rope)].base, op.layer == 5 ? one.whole : one.local);
+    }
+  }
+  KnownFile wrong(model);
+  wrong.without_keys = {"gemma3.rope.freq_base"};
+  wrong.values["gemma3.rope.global.freq_base"] = number(-1.0);
+  EXPECT_NE(error_of(wrong).find("gemma3.rope.global.freq_base"), std::string::npos);
+}
+
 TEST(ReadModel, APatternOfWindowsMayBeAList) {
   KnownModel model = small_known("tiny-gemma3");
   KnownFile known(model);

@@ -22,6 +22,11 @@ ValueId scaled_embedding(Builder& b) {
   return b.embed(std::sqrt(static_cast<float>(b.blueprint().width)));
 }
 
+// Reads the base of a rotation under the first of two keys, of which the second is Ollama's.
+double read_base(const Metadata& metadata, const char* key, const char* other, double fallback) {
+  return read_rope_base(metadata, metadata.has(key) ? key : other, fallback);
+}
+
 // Returns the factor of scores. Models of 27 billion weights divide by the square root of the
 // length that a head would have if all heads together were as wide as the model. Files do not name
 // these models, so their number of layers tells them.
@@ -72,9 +77,12 @@ Blueprint gemma2(const Metadata& metadata) {
 // a window, and rotate with a base of their own.
 Blueprint gemma3(const Metadata& metadata) {
   constexpr int kPeriod = 6, kLayersOf27b = 62;
+  constexpr double kWholeBase = 1e6, kLocalBase = 1e4;  // of all published models
   Builder b(metadata);
   Blueprint& blueprint = b.blueprint();
   blueprint.ropes.front().is_half_split = true;
+  blueprint.ropes.front().base =
+      read_base(metadata, "rope.freq_base", "rope.global.freq_base", kWholeBase);
   AttentionFacts whole;
   whole.scale = attention_scale(metadata, blueprint, kLayersOf27b);
   AttentionFacts window = whole;
@@ -85,7 +93,7 @@ Blueprint gemma3(const Metadata& metadata) {
     Rope local;
     local.n_dims = blueprint.ropes.front().n_dims;
     local.is_half_split = true;
-    local.base = read_rope_base(metadata, "rope.freq_base_swa", 10000.0);
+    local.base = read_base(metadata, "rope.freq_base_swa", "rope.local.freq_base", kLocalBase);
     window.rope = b.add_rope(local);
   }
   const ValueId x = scaled_embedding(b);
