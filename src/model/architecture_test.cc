@@ -20,6 +20,7 @@ using test_support::small_known;
 
 gguf::Value integer(int64_t value) { return {gguf::ValueType::kInt64, value}; }
 gguf::Value number(double value) { return {gguf::ValueType::kFloat64, value}; }
+gguf::Value flag(bool value) { return {gguf::ValueType::kBool, uint64_t{value}}; }
 gguf::Value text(std::string_view value) { return {gguf::ValueType::kString, value}; }
 
 std::string error_of(const KnownFile& known) {
@@ -220,6 +221,58 @@ TEST(ReadModel, ExpertsOfAnotherKindAreRefused) {
   known = KnownFile(small_known("tiny-qwen3moe"));
   known.values["qwen3moe.expert_used_count"] = integer(9);
   EXPECT_NE(error_of(known).find("expert_used_count"), std::string::npos);
+}
+
+// Returns whether the shares of experts are normalised.
+bool normalizes_shares(const KnownFile& known) {
+  for (const Op& op : read_known(known).ops) {
+    if (op.kind == OpKind::kRoute) return op.normalizes_shares;
+  }
+  ADD_FAILURE() << "no experts";
+  return false;
+}
+
+TEST(ReadModel, TheFileMaySayWhetherSharesAreNormalised) {
+  const std::pair<const char*, bool> usual[] = {
+      {"tiny-mixtral", true}, {"tiny-qwen2moe", false}, {"tiny-qwen3moe", true}};
+  for (const auto& [name, normalizes] : usual) {
+    KnownFile known(small_known(name));
+    EXPECT_EQ(normalizes_shares(known), normalizes) << name;
+    for (const bool is_wanted : {false, true}) {
+      known.values[std::string(known.model.architecture) + ".expert_weights_norm"] =
+          flag(is_wanted);
+      EXPECT_EQ(normalizes_shares(known), is_wanted) << name;
+    }
+  }
+}
+
+TEST(ReadModel, WhatAnyArchitectureMayAskForIsNotIgnored) {
+  for (const std::string& name : tiny_names()) {
+    KnownFile known(small_known(name));
+    const std::string prefix = std::string(known.model.architecture) + ".";
+    known.values[prefix + "attention.causal"] = flag(true);
+    known.values[prefix + "expert_group_count"] = integer(1);
+    EXPECT_EQ(error_of(known), "") << name;
+    known.values[prefix + "expert_group_count"] = integer(2);
+    EXPECT_NE(error_of(known).find("groups of experts are chosen"), std::string::npos) << name;
+    known.values[prefix + "attention.causal"] = flag(false);
+    EXPECT_NE(error_of(known).find("tokens look at those behind them"), std::string::npos) << name;
+  }
+}
+
+// The converter of this program ends the context there, too.
+TEST(ReadModel, TheContextEndsWhereAWindowThatNoBlockHasWouldBegin) {
+  for (const char* name : {"tiny-llama", "tiny-qwen2", "tiny-phi3", "tiny-gemma2"}) {
+    KnownFile known(small_known(name));
+    const std::string key = std::string(known.model.architecture) + ".attention.sliding_window";
+    const int whole = static_cast<int>(known.model.n_context);
+    const bool has_windows = known.model.window > 0;
+    for (const int window : {0, 100, 1 << 20}) {
+      known.values[key] = integer(window);
+      const int wanted = has_windows || window != 100 ? whole : window;
+      EXPECT_EQ(read_known(known).trained_context, wanted) << name << ", " << window;
+    }
+  }
 }
 
 TEST(ReadModel, PredictorsOfSparseModelsAreReadAndChecked) {

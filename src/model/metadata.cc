@@ -74,6 +74,24 @@ void read_rope_scaling(const Metadata& metadata, Rope* rope) {
   check_range(metadata, attention_key, rope->attention_factor, 1e-3, 1e3);
 }
 
+// Refuses what any architecture may ask for, and no op does.
+void check_kind(const Metadata& metadata) {
+  const auto refuse = [&](const char* key, const std::string& problem) {
+    throw Error(fmt::format("{}: '{}' says that {}", metadata.file().path(), metadata.full_key(key),
+                            problem));
+  };
+  if (!metadata.flag("attention.causal", true)) {
+    refuse("attention.causal",
+           "tokens look at those behind them, too: the model reads texts and writes none. Use a "
+           "model that writes.");
+  }
+  if (metadata.integer("expert_group_count", 0, kMostExperts, 0) > 1) {
+    refuse("expert_group_count",
+           "groups of experts are chosen before experts are; this program chooses among all of "
+           "them. Use another model.");
+  }
+}
+
 Rope read_rope(const Metadata& metadata, int head_dim) {
   Rope rope;
   rope.n_dims = metadata.integer("rope.dimension_count", 0, head_dim, head_dim);
@@ -136,6 +154,10 @@ double Metadata::number(std::string_view key, std::optional<double> fallback) co
   return *value;
 }
 
+bool Metadata::flag(std::string_view key, bool fallback) const {
+  return file_.find_bool(full_key(key)).value_or(fallback);
+}
+
 std::string Metadata::text(std::string_view key, std::string_view fallback) const {
   return std::string(file_.find_string(full_key(key)).value_or(fallback));
 }
@@ -147,6 +169,7 @@ double read_rope_base(const Metadata& metadata, const char* key, double fallback
 }
 
 Blueprint read_sizes(const Metadata& metadata) {
+  check_kind(metadata);
   Blueprint b;
   b.architecture = metadata.architecture();
   b.name = std::string(metadata.file().find_string("general.name").value_or(""));

@@ -22,6 +22,7 @@ class Metadata {
   int integer(std::string_view key, int lowest, int highest,
               std::optional<int> fallback = {}) const;
   double number(std::string_view key, std::optional<double> fallback = {}) const;
+  bool flag(std::string_view key, bool fallback) const;
   std::string text(std::string_view key, std::string_view fallback) const;
   bool has(std::string_view key) const;
   bool has_tensor(const std::string& name) const;

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "model/limits.h"
+#include "model/window.h"
 
 namespace troika::model::arch {
 namespace {
@@ -17,11 +20,19 @@ void check_whole_rotation(const Metadata& metadata, const Blueprint& b) {
       metadata.file().path(), metadata.full_key("rope.dimension_count"), n_dims, b.head_dim));
 }
 
+// Returns the context within which a sliding window hides nothing: no block of these models has one
+// here.
+int context_in_window(const Metadata& metadata, const Blueprint& b) {
+  const int window = read_window(metadata, 0);
+  return window > 0 ? std::min(window, b.trained_context) : b.trained_context;
+}
+
 }  // namespace
 
 Blueprint llama_like(const Metadata& metadata, bool is_half_split, const FfnFacts& ffn) {
   Builder b(metadata);
   check_whole_rotation(metadata, b.blueprint());
+  b.blueprint().trained_context = context_in_window(metadata, b.blueprint());
   b.blueprint().ropes.front().is_half_split = is_half_split;
   const ValueId x = b.embed();
   b.rms_norm_blocks(x, ffn);
@@ -33,7 +44,7 @@ FfnFacts read_experts(const Metadata& metadata, Activation activation, bool norm
   constexpr int kSoftmax = 1;
   FfnFacts part;
   part.activation = activation;
-  part.normalizes_shares = normalizes_shares;
+  part.normalizes_shares = metadata.flag("expert_weights_norm", normalizes_shares);
   part.expert_width = metadata.integer("expert_feed_forward_length", 0, kMostWidth, 0);
   const double scale = metadata.number("expert_weights_scale", 1.0);
   if (scale < 0.0 || scale > 1e3) {
