@@ -240,6 +240,53 @@ TEST_F(ServerTurns, NobodyThinksWhoIsToldNotTo) {
   EXPECT_GT(n_plain, 0);
 }
 
+// Some models have two templates, of which one knows no tools.
+TEST_F(ServerTurns, RequestsWithToolsHaveATemplateOfTheirOwn) {
+  test_support::TinyModel model = test_support::chat_model();
+  model.tool_template = model.chat_template;
+  model.chat_template =
+      "{%- for m in messages -%}{{ '<|im_start|>' + m.content + '<|im_end|>' }}{%- endfor -%}";
+  server::ServiceOptions options;
+  options.forced_texts = {R"(<call>weather({"city":"Rome"})</call>)"};
+  start(model, options);
+  const Json props = Json::parse(client().get("/props").body);
+  EXPECT_EQ(props["chat_template"], model.chat_template);
+  EXPECT_EQ(props.value("chat_template_tool_use", ""), model.tool_template);
+  const auto prompt_with = [&](const std::string& more) {
+    return post("/apply-template",
+                R"({"messages":[{"role":"user","content":"Hi"}])" + more + "}")["prompt"]
+        .get<std::string>();
+  };
+  const std::string tool = std::string(",") + test_support::kWeatherTool;
+  const std::string plain = "<|im_start|>Hi<|im_end|>";
+  EXPECT_EQ(prompt_with(""), plain);
+  EXPECT_EQ(prompt_with(tool + R"(,"tool_choice":"none")"), plain);
+  const std::string told = prompt_with(tool);
+  EXPECT_EQ(told.find("<|im_start|>tools [{"), 0u) << told;
+  EXPECT_NE(told.find("<|im_start|>user\nHi<|im_end|>"), std::string::npos) << told;
+  // Calls are read, and asked for, as that template writes them.
+  for (const char* more : {"", R"(,"tool_choice":"required")"}) {
+    const Json answer = post("/v1/chat/completions", chat(tool + more))["choices"][0];
+    ASSERT_EQ(answer["finish_reason"], "tool_calls") << answer;
+    EXPECT_EQ(answer["message"]["tool_calls"][0]["function"]["name"], "weather") << answer;
+  }
+  // Who gives a template gives it for all requests.
+  options.chat_template = "{{ messages[0].content }}";
+  start_again(options);
+  EXPECT_EQ(prompt_with(tool).find("<|im_start|>tools"), std::string::npos);
+  EXPECT_FALSE(Json::parse(client().get("/props").body).contains("chat_template_tool_use"));
+}
+
+TEST_F(ServerTurns, ATemplateForToolsThatIsNoneIsLeftOut) {
+  test_support::TinyModel model = test_support::chat_model();
+  model.tool_template = "{% for %}";
+  start(model);
+  const std::string told =
+      post("/apply-template", std::string(R"({"messages":[{"role":"user","content":"Hi"}],)") +
+                                  test_support::kWeatherTool + "}")["prompt"];
+  EXPECT_EQ(told.find("<|im_start|>tools [{"), 0u) << told;
+}
+
 TEST_F(ServerTurns, GoesOnFromTheAssistantsLastMessage) {
   start();
   const std::string begun =

@@ -102,7 +102,9 @@ TEST_F(ConvertFolder, SettingsOfTheTokenizerAreRead) {
   source.tokenizer_config = {{"eos_token", {{"content", "<|im_end|>"}}},
                              {"bos_token", "<|endoftext|>"},
                              {"add_bos_token", true},
-                             {"chat_template", {{{"name", "default"}, {"template", "{{ x }}"}}}}};
+                             {"chat_template",
+                              {{{"name", "tool_use"}, {"template", "{{ tools }}"}},
+                               {{"name", "default"}, {"template", "{{ x }}"}}}}};
   source.generation_config = {{"eos_token_id", {300, 301}}};
   ASSERT_EQ(convert(source), "");
   const text::Vocabulary v = text::read_vocabulary(gguf::File::open(out_));
@@ -115,6 +117,7 @@ TEST_F(ConvertFolder, SettingsOfTheTokenizerAreRead) {
   EXPECT_EQ(v.tokens.size(), 520u);
   EXPECT_EQ(v.types[519], text::TokenType::kUnused);
   EXPECT_EQ(v.chat_template, "{{ x }}");
+  EXPECT_EQ(v.tool_template, "{{ tools }}");
   EXPECT_EQ(v.pre, "gpt-2");
   ASSERT_EQ(v.strips_right.size(), 520u);
   EXPECT_EQ(std::count(v.strips_right.begin(), v.strips_right.end(), true), 1);

@@ -190,27 +190,43 @@ void read_special(const Json& settings, const Json& generation, const Json& conf
   }
 }
 
-std::string chat_template(const std::string& folder, const Json& settings) {
-  const std::string path = folder + "/chat_template.jinja";
-  if (is_there(path)) {
-    const MappedFile file = MappedFile::open(path);
-    if (file.bytes().size() > kMostSmallBytes) {
-      throw Error(fmt::format(
-          "{}: it has {} bytes, too many for a chat template. Remove it or download it again.",
-          path, file.bytes().size()));
-    }
-    std::string text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-    check_whole(file);
-    return text;
+// Returns the whole of a template's file; nothing where it is not there.
+std::optional<std::string> template_file(const std::string& path) {
+  if (!is_there(path)) return std::nullopt;
+  const MappedFile file = MappedFile::open(path);
+  if (file.bytes().size() > kMostSmallBytes) {
+    throw Error(fmt::format(
+        "{}: it has {} bytes, too many for a chat template. Remove it or download it again.", path,
+        file.bytes().size()));
   }
+  std::string text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  check_whole(file);
+  return text;
+}
+
+// Returns one of the templates that tokenizer_config.json lists by their names; a single one is the
+// default.
+std::string listed_template(const Json& settings, std::string_view name) {
   const Json* value = member(settings, "chat_template");
   if (value == nullptr) return {};
-  if (value->is_string()) return value->get<std::string>();
+  if (value->is_string()) return name == "default" ? value->get<std::string>() : "";
   if (!value->is_array()) return {};
   for (const Json& one : *value) {
-    if (text_member(one, "name") == "default") return text_member(one, "template").value_or("");
+    if (text_member(one, "name") == name) return text_member(one, "template").value_or("");
   }
   return {};
+}
+
+void read_templates(const std::string& folder, const Json& settings, Vocabulary* v) {
+  // Where templates are files, tokenizer_config.json has none that count.
+  if (auto own = template_file(folder + "/chat_template.jinja")) {
+    v->chat_template = *own;
+    v->tool_template =
+        template_file(folder + "/additional_chat_templates/tool_use.jinja").value_or("");
+    return;
+  }
+  v->chat_template = listed_template(settings, "default");
+  v->tool_template = listed_template(settings, "tool_use");
 }
 
 void fit(const TokenizerSource& source, Vocabulary* v) {
@@ -259,7 +275,7 @@ Vocabulary read_folder_tokenizer(const TokenizerSource& source, const Json& conf
   }
   if (v.bos == kNoToken) v.add_bos = false;
   if (v.eos == kNoToken) v.add_eos = false;
-  v.chat_template = chat_template(source.folder, settings);
+  read_templates(source.folder, settings, &v);
   text::check_vocabulary(v, source.folder, "Download the files of its tokenizer again.");
   return v;
 }
@@ -307,6 +323,7 @@ void write_tokenizer(const Vocabulary& v, gguf::Writer& writer) {
                       is_first ? text::kSpaceFirstOfAll : text::kSpaceUnlessThere);
   }
   if (!v.chat_template.empty()) writer.add_string("tokenizer.chat_template", v.chat_template);
+  if (!v.tool_template.empty()) writer.add_string(text::kToolTemplateKey, v.tool_template);
 }
 
 }  // namespace troika::convert

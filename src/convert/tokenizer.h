@@ -18,7 +18,7 @@ struct TokenizerSource {
 };
 
 // Reads tokenizer.json, tokenizer.model, tokenizer_config.json, added_tokens.json,
-// generation_config.json and chat_template.jinja, whichever are there, and config.json. Throws
+// generation_config.json and the templates of chats, whichever are there, and config.json. Throws
 // Error where they make no tokenizer that this program knows. Appends a sentence to `notes` where
 // they make one that this program knows in part.
 text::Vocabulary read_folder_tokenizer(const TokenizerSource& source, const Json& config,

@@ -38,7 +38,25 @@ text::SpecialMatcher control_tokens_of(const text::Tokenizer& tokenizer) {
   return text::SpecialMatcher(std::move(names));
 }
 
+// Makes nothing where the file has no template for requests with tools, or one that is none: the
+// template of all other requests knows tools too, or is told of them in words.
+void make_tool_style(const engine::Engine& engine, std::optional<ChatStyle>* style) {
+  const std::string& source = engine.tokenizer().vocabulary().tool_template;
+  if (source.empty()) return;
+  try {
+    style->emplace(engine, source);
+  } catch (const Error&) {
+    style->reset();
+  }
+}
+
 }  // namespace
+
+ChatStyle::ChatStyle(const engine::Engine& engine, const std::string& source)
+    : format(engine, completed_template(source)),
+      calls(find_shape(format)),
+      thoughts(find_thought_marks(format)),
+      has_channels(server::has_channels(format)) {}
 
 Context::Context(engine::Engine& engine, ServiceOptions options)
     : engine_(engine),
@@ -53,11 +71,8 @@ Context::Context(engine::Engine& engine, ServiceOptions options)
       throw Error(
           "Its file has no chat template; who starts the server can give one: ‹template› FILE.");
     }
-    chat_.emplace(
-        engine, completed_template(options_.chat_template.empty() ? own : options_.chat_template));
-    call_shape_ = find_shape(*chat_);
-    thought_marks_ = find_thought_marks(*chat_);
-    has_channels_ = server::has_channels(*chat_);
+    chat_.emplace(engine, options_.chat_template.empty() ? own : options_.chat_template);
+    if (options_.chat_template.empty()) make_tool_style(engine, &tool_chat_);
   } catch (const Error& error) {
     if (!options_.chat_template.empty()) throw;
     chat_problem_ = error.what();
@@ -70,7 +85,8 @@ Context::Context(engine::Engine& engine, ServiceOptions options)
 // The slow desk stops first, as its work wakes the worker, which is destroyed before the desk.
 Context::~Context() { slow_desk_.stop(); }
 
-const engine::ChatFormat& Context::chat() const {
+const ChatStyle& Context::chat(bool has_tools) const {
+  if (has_tools && tool_chat_) return *tool_chat_;
   if (chat_) return *chat_;
   throw Refused(400, fmt::format("This model cannot be talked with, only be continued, as by "
                                  "/v1/completions. {}",

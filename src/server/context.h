@@ -50,6 +50,17 @@ struct ServiceOptions {
 // Limits texts that are only told in tokens, and not computed.
 inline constexpr size_t kMostCountedBytes = size_t{4} << 20;
 
+// A chat template, and how a model that follows it writes calls of tools, and thoughts.
+struct ChatStyle {
+  // Throws Error where the template does not parse.
+  ChatStyle(const engine::Engine& engine, const std::string& source);
+
+  engine::ChatFormat format;
+  CallShape calls;
+  ThoughtMarks thoughts;
+  bool has_channels = false;
+};
+
 class Context {
  public:
   // The engine must outlive the context.
@@ -69,13 +80,12 @@ class Context {
   engine::SamplerOptions sampler() const;
   int64_t started_s() const { return started_s_; }  // seconds since 1970
   int n_context() const { return engine_.plan().context; }
-  // Throws Refused where the model has no template for chats.
-  const engine::ChatFormat& chat() const;
+  // Returns the style of chats, or of those whose request has tools, for which some models have
+  // another template. Throws Refused where the model has none.
+  const ChatStyle& chat(bool has_tools = false) const;
   bool has_chat() const { return chat_.has_value(); }
-  // These functions say how the model writes calls of tools, and thoughts.
-  const CallShape& call_shape() const { return call_shape_; }
-  const ThoughtMarks& thought_marks() const { return thought_marks_; }
-  bool has_channels() const { return has_channels_; }
+  // Says whether requests with tools have a template of their own.
+  bool has_tool_chat() const { return tool_chat_.has_value(); }
   const text::SpecialMatcher& control_tokens() const { return control_tokens_; }
 
   // Throws Refused where a prompt of so many bytes cannot fit in the context, so that nobody spends
@@ -124,11 +134,9 @@ class Context {
   engine::Engine& engine_;
   const ServiceOptions options_;
   const int64_t started_s_;
-  std::optional<engine::ChatFormat> chat_;
-  std::string chat_problem_;  // says why there is no chat format
-  CallShape call_shape_;
-  ThoughtMarks thought_marks_;
-  bool has_channels_ = false;
+  std::optional<ChatStyle> chat_;
+  std::optional<ChatStyle> tool_chat_;  // empty: requests with tools have no other one
+  std::string chat_problem_;            // says why there is no style of chats
   const text::SpecialMatcher control_tokens_;
   std::vector<std::vector<engine::Token>> forced_;
   std::atomic<size_t> n_forced_ = 0;  // counts answers that got one

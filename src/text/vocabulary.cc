@@ -225,6 +225,9 @@ Vocabulary read_vocabulary(const gguf::File& file) {
   // Byte-level BPE never has a space in front, whatever the file says.
   if (kind == VocabularyKind::kBpe) v.add_space_prefix = false;
   v.chat_template = file.find_string("tokenizer.chat_template").value_or("");
+  v.tool_template = file.find_string(kToolTemplateKey).value_or("");
+  // A file with nothing else means it for all.
+  if (v.chat_template.empty()) v.chat_template.swap(v.tool_template);
   repair_types(&v);
   check_vocabulary(v, file.path());
   read_strips(file, &v);

@@ -69,6 +69,7 @@ struct Vocabulary {
   // them. Empty: of none.
   std::vector<bool> strips_left, strips_right;
   std::string chat_template;  // a template in Jinja; empty where the file has none
+  std::string tool_template;  // is for requests with tools; empty: they have no other one
 };
 
 // Returns llama.cpp's defaults for what files leave out: files were written to be read with them.
@@ -81,6 +82,9 @@ Vocabulary read_vocabulary(const gguf::File& file);
 // Returns what a person should know where the file does not name its pre-tokenizer, as words of a
 // note; empty where it does.
 std::string note_on_pre(const Vocabulary& vocabulary);
+
+// Names the template for requests with tools.
+inline constexpr const char* kToolTemplateKey = "tokenizer.chat_template.tool_use";
 
 // Most files do not say which tokens strip what is behind them, so it goes by the model's name, as
 // in llama.cpp: with Phi-3 all special tokens do but those of begin and end. Files that this

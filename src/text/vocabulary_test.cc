@@ -132,6 +132,16 @@ TEST_F(ReadVocabulary, TakesWhatTheFileSays) {
   EXPECT_EQ(v.chat_template, "{{ messages }}");
 }
 
+TEST_F(ReadVocabulary, RequestsWithToolsMayHaveATemplateOfTheirOwn) {
+  Contents c;
+  c.strings = {{"chat_template", "plain"}, {"chat_template.tool_use", "tools"}};
+  EXPECT_EQ(read(c).chat_template, "plain");
+  EXPECT_EQ(read(c).tool_template, "tools");
+  c.strings.erase("chat_template");
+  EXPECT_EQ(read(c).chat_template, "tools");
+  EXPECT_EQ(read(c).tool_template, "");
+}
+
 TEST_F(ReadVocabulary, ByteLevelBpe) {
   Contents c = bpe_contents();
   c.strings = {{"ggml.pre", "qwen2"}};

@@ -131,6 +131,9 @@ void add_metadata(const TinyModel& model, GgufBytes& file) {
   if (!model.chat_template.empty()) {
     file.add_string("tokenizer.chat_template", model.chat_template);
   }
+  if (!model.tool_template.empty()) {
+    file.add_string("tokenizer.chat_template.tool_use", model.tool_template);
+  }
   if (model.add_eos) file.add_bool("tokenizer.ggml.add_eos_token", true);
 }
 

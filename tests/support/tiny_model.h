@@ -59,6 +59,7 @@ struct TinyModel {
   std::string tokenizer = "spm";  // is "spm" or "bpe"
   std::string pre = "gpt-2";      // names the pre-tokenizer of "bpe"
   std::string chat_template;      // is not written if it is empty
+  std::string tool_template;      // is for requests with tools, and not written if it is empty
   bool add_eos = false;           // says that the tokenizer puts its end token behind texts
   uint64_t seed = 1;
 };

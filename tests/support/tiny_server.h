@@ -43,9 +43,12 @@ inline TinyModel chat_model() {
 class ServerTest : public testing::Test {
  protected:
   void start(server::ServiceOptions options = {}, int context = 1024) {
+    start(chat_model(), std::move(options), context);
+  }
+  void start(const TinyModel& model, server::ServiceOptions options = {}, int context = 1024) {
     prepare::Options prepared;
     prepared.memory.context = context;
-    tiny_ = std::make_unique<TinyEngine>(chat_model(), prepared);
+    tiny_ = std::make_unique<TinyEngine>(model, prepared);
     serve(std::move(options));
   }
   // Ends the server, and starts the same model anew with these options.

@@ -119,10 +119,17 @@ Json extra_of(const Context& context, const Conversation& conversation, const Js
   return extra;
 }
 
+bool may_call(const Conversation& conversation) {
+  return conversation.choice.mode != ToolChoice::Mode::kNone && !conversation.tools.empty();
+}
+
+const ChatStyle& style_of(const Context& context, const Conversation& conversation) {
+  return context.chat(may_call(conversation));
+}
+
 Rendering rendering_of(const Context& context, const Conversation& conversation) {
-  const CallShape& shape = context.call_shape();
-  const bool has_tools =
-      conversation.choice.mode != ToolChoice::Mode::kNone && !conversation.tools.empty();
+  const CallShape& shape = style_of(context, conversation).calls;
+  const bool has_tools = may_call(conversation);
   Json tools = has_tools ? conversation.tools_json() : Json(nullptr);
   if (has_tools && shape.wants_descriptions) tools = described(std::move(tools));
   Json extra = extra_of(context, conversation, tools);
@@ -301,15 +308,15 @@ bool wants_no_thoughts(const Rendering& rendering) {
 // answer: the header of words, or the end of a thought that the template begins, though none is
 // wanted or the client has begun what comes behind thoughts. A beginning may end the thought
 // itself.
-std::string bridge_of(const Context& context, const Conversation& conversation,
+std::string bridge_of(const ChatStyle& style, const Conversation& conversation,
                       const Rendering& rendering, const std::string& prompt) {
-  const ThoughtMarks& marks = context.thought_marks();
+  const ThoughtMarks& marks = style.thoughts;
   const std::string& beginning = conversation.beginning;
   if ((wants_no_thoughts(rendering) || !beginning.empty()) && rendering.adds_prompt &&
       ends_with_open_thought(prompt, marks) && beginning.find(marks.close) == std::string::npos) {
     return marks.close;
   }
-  return !beginning.empty() && context.has_channels() ? words_header() : "";
+  return !beginning.empty() && style.has_channels ? words_header() : "";
 }
 
 // Returns the grammar of a turn. Its key holds all that the grammar depends on, so equal turns
@@ -317,12 +324,13 @@ std::string bridge_of(const Context& context, const Conversation& conversation,
 std::shared_ptr<grammar::Grammar> grammar_of(Context& context, const Conversation& conversation,
                                              const std::optional<AnswerForm>& form, bool has_calls,
                                              Thinking thinking, bool has_control) {
-  // The shape and the marks live as long as the server.
-  const auto build = [conversation, form, thinking, &marks = context.thought_marks(),
-                      in_channels = context.has_channels(),
-                      shape = has_calls ? &context.call_shape() : nullptr](Pool* pool) {
-    if (in_channels) return answer_in_channels(pool, conversation, form, shape);
-    return behind_thoughts(pool, marks, thinking, answer_expr(pool, conversation, form, shape));
+  // The style lives as long as the server.
+  const auto build = [conversation, form, thinking, has_calls,
+                      &style = style_of(context, conversation)](Pool* pool) {
+    const CallShape* const shape = has_calls ? &style.calls : nullptr;
+    if (style.has_channels) return answer_in_channels(pool, conversation, form, shape);
+    return behind_thoughts(pool, style.thoughts, thinking,
+                           answer_expr(pool, conversation, form, shape));
   };
   return context.grammars().find(key_of(conversation, form, thinking), has_control,
                                  [build](auto tokens, const grammar::Limits& limits) {
@@ -354,12 +362,13 @@ WrittenPrompt write_prompt(const Context& context, const Conversation& conversat
                            const std::function<void(size_t)>& check) {
   context.check_messages(conversation.messages.size());
   check_contents(conversation, check);
+  const ChatStyle& style = style_of(context, conversation);
   const Rendering rendering = rendering_of(context, conversation);
-  WrittenPrompt prompt{.marked = context.chat().marked_text(rendering.view())};
+  WrittenPrompt prompt{.marked = style.format.marked_text(rendering.view())};
   prompt.text = engine::ChatFormat::plain_text(prompt.marked);
-  prompt.bridge = bridge_of(context, conversation, rendering, prompt.text);
+  prompt.bridge = bridge_of(style, conversation, rendering, prompt.text);
   prompt.text += prompt.bridge + conversation.beginning;
-  if (ends_with_open_thought(prompt.text, context.thought_marks())) {
+  if (ends_with_open_thought(prompt.text, style.thoughts)) {
     prompt.thinking = Thinking::kHasBegun;
   } else if (wants_no_thoughts(rendering) || !conversation.beginning.empty()) {
     prompt.thinking = Thinking::kNever;
@@ -373,7 +382,7 @@ std::vector<engine::Token> tokens_of(const Context& context, const Conversation&
   const engine::ChatFormat::TextPart behind[] = {
       {.text = prompt.bridge, .parse_special = true},
       {.text = conversation.beginning, .parse_special = false}};
-  return context.chat().tokens_of(prompt.marked, behind);
+  return style_of(context, conversation).format.tokens_of(prompt.marked, behind);
 }
 
 }  // namespace
@@ -389,16 +398,16 @@ std::string prompt_text_of(const Context& context, const Conversation& conversat
 
 Answers::MakeReader prepare_turn(Context& context, const Conversation& conversation,
                                  const std::optional<AnswerForm>& form, Wanted* wanted) {
-  const CallShape& shape = context.call_shape();
+  const ChatStyle& style = style_of(context, conversation);
+  const CallShape& shape = style.calls;
   const WrittenPrompt prompt =
       write_prompt(context, conversation, [&](size_t n_bytes) { context.check_bytes(n_bytes); });
   wanted->prompts = {tokens_of(context, conversation, prompt)};
   context.check_lengths(*wanted);
-  const bool has_calls =
-      !conversation.tools.empty() && conversation.choice.mode != ToolChoice::Mode::kNone;
-  const ThoughtMarks& marks = context.thought_marks();
+  const bool has_calls = may_call(conversation);
+  const ThoughtMarks& marks = style.thoughts;
   const bool is_thinking = prompt.thinking == Thinking::kHasBegun;
-  const bool in_channels = context.has_channels();
+  const bool in_channels = style.has_channels;
   const bool is_marked = has_calls || !marks.close.empty();
   wanted->shows_control =
       in_channels ||

@@ -160,7 +160,11 @@ http::Response show_props(const Context& context, const http::ServerStatistics*)
   props["queue_unread"] = options.n_unread;
   props["queue_grammars"] = options.n_slow_grammars;
   props["ping_s"] = options.ping_seconds;
-  props["chat_template"] = context.has_chat() ? Json(context.chat().source()) : Json(nullptr);
+  props["chat_template"] =
+      context.has_chat() ? Json(context.chat().format.source()) : Json(nullptr);
+  if (context.has_tool_chat()) {
+    props["chat_template_tool_use"] = context.chat(/*has_tools=*/true).format.source();
+  }
   if (const KeptPrefixes* const kept = context.worker().kept(); kept != nullptr) {
     const KeptPrefixes::Figures f = kept->figures();
     props["kept"] = {{"bytes", f.bytes},
