@@ -16,9 +16,13 @@ constexpr std::array<std::string_view, 16> kCertainEnds = {
     "<|eom_id|>",  "<|flush|>",     "<|calls|>",     "<end_of_utterance>",
     "<|fim_pad|>", "<|fim_repo|>",  "<|file_sep|>",  "<｜end▁of▁sentence｜>"};
 
-// These are ends only where the file says that they are control tokens: they could be text.
-constexpr std::array<std::string_view, 8> kPossibleEnds = {
-    "</s>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<eos>", "<|repo_name|>", "[e~["};
+// These are ends only where the file says that they are control tokens: they could be text. The
+// last ones stand behind what fills a gap in code; a model of chats that pads with one of them
+// never writes it.
+constexpr std::array<std::string_view, 15> kPossibleEnds = {
+    "</s>",  "<EOT>",         "_<EOT>",     "[EOT]",      "[EOS]",
+    "<eos>", "<|repo_name|>", "[e~[",       "<fim_pad>",  "<fim-pad>",
+    "<PAD>", "[PAD]",         "<reponame>", "<fim-repo>", "<REPO>"};
 
 template <size_t N>
 bool contains(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -43,7 +47,7 @@ std::vector<Token> end_tokens(const Vocabulary& v) {
   }
   // Where an answer has channels, <|end|> closes one of them and the answer goes on.
   if (has_return && has_call) ends.erase(end);
-  for (Token id : {v.eos, v.eot, v.eom}) {
+  for (Token id : {v.eos, v.eot, v.eom, v.fim_pad, v.fim_repository, v.fim_separator}) {
     if (id != kNoToken) ends.insert(id);
   }
   return {ends.begin(), ends.end()};

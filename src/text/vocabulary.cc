@@ -51,6 +51,12 @@ void read_special_tokens(const gguf::File& file, Vocabulary* v) {
   // Fine-tuned models often name a padding token that was never added: nothing depends on it.
   v->unk = read_id(file, "tokenizer.ggml.unknown_token_id", v->unk, n, OutOfRange::kIsNoToken);
   v->pad = read_id(file, "tokenizer.ggml.padding_token_id", v->pad, n, OutOfRange::kIsNoToken);
+  v->fim_pad =
+      read_id(file, "tokenizer.ggml.fim_pad_token_id", kNoToken, n, OutOfRange::kIsNoToken);
+  v->fim_repository =
+      read_id(file, "tokenizer.ggml.fim_rep_token_id", kNoToken, n, OutOfRange::kIsNoToken);
+  v->fim_separator =
+      read_id(file, "tokenizer.ggml.fim_sep_token_id", kNoToken, n, OutOfRange::kIsNoToken);
   v->add_bos = file.find_bool("tokenizer.ggml.add_bos_token").value_or(v->add_bos);
   v->add_eos = file.find_bool("tokenizer.ggml.add_eos_token").value_or(v->add_eos);
   v->add_space_prefix =
@@ -280,6 +286,9 @@ void check_vocabulary(const Vocabulary& v, std::string_view where, std::string_v
   check_id(v.eos, "end (eos)");
   check_id(v.eot, "end-of-turn (eot)");
   check_id(v.eom, "end-of-message (eom)");
+  check_id(v.fim_pad, "padding of gaps (fim_pad)");
+  check_id(v.fim_repository, "repository (fim_rep)");
+  check_id(v.fim_separator, "file separator (fim_sep)");
   check_id(v.unk, "unknown");
   check_id(v.pad, "padding");
   if (v.add_bos && v.bos == kNoToken) refuse("a begin token is to be added, but none is named");

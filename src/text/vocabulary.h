@@ -59,6 +59,9 @@ struct Vocabulary {
   Token eos = kNoToken;
   Token eot = kNoToken;  // ends a turn
   Token eom = kNoToken;  // ends a message (a tool call follows)
+  // Stand behind what fills a gap in code: as padding, before the name of another repository, and
+  // between files.
+  Token fim_pad = kNoToken, fim_repository = kNoToken, fim_separator = kNoToken;
   Token unk = kNoToken;
   Token pad = kNoToken;
   bool add_bos = false;
@@ -107,8 +110,8 @@ inline constexpr std::string_view kConvertAgain =
 void check_vocabulary(const Vocabulary& vocabulary, std::string_view where,
                       std::string_view advice = kConvertAgain);
 
-// Returns every token that ends an answer: eos, eot, eom, and tokens that are known by their text,
-// because files often name only one of several.
+// Returns every token that ends an answer: eos, eot, eom, those behind what fills a gap in code,
+// and tokens that are known by their text, because files often name only one of several.
 std::vector<Token> end_tokens(const Vocabulary& vocabulary);
 
 // Makes end tokens that are known by their text control tokens where the file forgot to say so.

@@ -299,6 +299,34 @@ TEST(EndTokens, AreKnownByNameToo) {
             (std::vector<Token>{1, 2}));
 }
 
+TEST_F(ReadVocabulary, WhatStandsBehindAFilledGapEndsAnAnswer) {
+  Contents c;
+  c.tokens = {"<unk>", "<s>", "</s>", "a", "b", "c", "d"};
+  c.scores = {0, 0, 0, -1, -2, -3, -4};
+  c.types = {2, 3, 3, 1, 1, 1, 1};
+  c.ids = {{"fim_pad_token_id", 3}, {"fim_rep_token_id", 4}, {"fim_sep_token_id", 5}};
+  const auto tokenizer = make_tokenizer(read(c));
+  EXPECT_EQ(tokenizer->ends(), (std::vector<Token>{2, 3, 4, 5}));
+  EXPECT_TRUE(tokenizer->is_end(4));
+  EXPECT_FALSE(tokenizer->is_end(6));
+  c.ids = {{"fim_pad_token_id", 7}};
+  EXPECT_EQ(make_tokenizer(read(c))->ends(), std::vector<Token>{2});
+}
+
+// A token of such a name that is not marked as control could be a word of a text.
+TEST(EndTokens, BehindAFilledGapAreKnownByNameIfTheyAreControl) {
+  for (const char* name :
+       {"<fim_pad>", "<fim-pad>", "<PAD>", "[PAD]", "<reponame>", "<fim-repo>", "<REPO>"}) {
+    EXPECT_EQ(ends({{"a", TokenType::kNormal}, {name, TokenType::kControl}}, kNoToken),
+              std::vector<Token>{1})
+        << name;
+    for (const TokenType type : {TokenType::kNormal, TokenType::kUserDefined, TokenType::kUnused}) {
+      EXPECT_TRUE(ends({{name, type}}, kNoToken).empty()) << name;
+    }
+  }
+  EXPECT_TRUE(ends({{"[PAD7]", TokenType::kControl}}, kNoToken).empty());
+}
+
 TEST(EndTokens, ForgottenTypesAreRepaired) {
   Vocabulary v = empty_vocabulary(VocabularyKind::kBpe, "gpt-2");
   v.tokens = {"<|im_end|>", "</s>"};
