@@ -8,6 +8,7 @@
 
 #include "base/system.h"
 #include "engine/session.h"
+#include "tests/support/cancels_behind_a_part.h"
 #include "tests/support/logits.h"
 #include "tests/support/repository.h"
 
@@ -140,9 +141,9 @@ TEST_F(ChunksTest, N7APromptCanBeCancelledBetweenChunks) {
   options.prompts.chunks_in_flight = 2;
   Engine engine(options);
   Session session(engine);
-  const std::atomic<bool> cancel = true;
+  test_support::CancelsBehindAPart observer;
   const std::vector<Token> prompt = tokens(500);
-  const int n_done = session.prefill(prompt, &cancel);
+  const int n_done = session.prefill(prompt, &observer.cancel, &observer);
   EXPECT_GT(n_done, 0);
   EXPECT_LT(n_done, 500);
   EXPECT_EQ(n_done % kChunk, 0);

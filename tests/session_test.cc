@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tests/support/cancels_behind_a_part.h"
 #include "tests/support/logits.h"
 
 namespace troika {
@@ -276,8 +277,8 @@ TEST_F(SessionTest, ACancelledPromptLeavesASessionThatGoesOn) {
   const std::vector<Token> prompt = tokens(1300);
   Engine engine(options(2048));
   Session session(engine);
-  const std::atomic<bool> cancel{true};
-  EXPECT_LT(session.prefill(prompt, &cancel), 1300);
+  test_support::CancelsBehindAPart observer;
+  EXPECT_LT(session.prefill(prompt, &observer.cancel, &observer), 1300);
   const auto n_known = static_cast<int>(session.history().size());
   EXPECT_GT(n_known, 0);
   EXPECT_EQ(session.prefill(prompt), 1300 - n_known);

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <map>
 #include <mutex>
-#include <span>
 #include <stdexcept>
 
 #include "base/error.h"
+#include "tests/support/cancels_behind_a_part.h"
 #include "tests/support/tiny_engine.h"
 
 namespace troika::engine {
@@ -51,18 +51,6 @@ std::vector<Token> branch(const cache::Batch& batch, std::vector<Token> past, in
   past.insert(past.end(), own.rbegin(), own.rend());
   return past;
 }
-
-// Cancels a prompt when its first part has been read.
-class CancelsBehindAPart : public PromptObserver {
- public:
-  explicit CancelsBehindAPart(std::atomic<bool>* cancel) : cancel_(cancel) {}
-  bool wants(int position) const override { return position == 0; }
-  void see(int, std::span<const float>) override { *cancel_ = true; }
-  void took(double) override {}
-
- private:
-  std::atomic<bool>* cancel_;
-};
 
 class Tree : public testing::TestWithParam<std::string> {};
 
@@ -181,11 +169,10 @@ TEST(Session, ACancelledPrefillGivesTheLogitsOfWhatWasComputed) {
   options.prompts.prefill = plan::Prefill::kSame;  // computes the last token again, alone
   TinyEngine tiny(model, options);
   auto tokens = random_tokens(model, 600);
-  std::atomic<bool> cancel{true};
-  EXPECT_EQ(tiny.session->prefill(tokens, &cancel), 0) << "it came before the first chunk";
-  cancel = false;
-  CancelsBehindAPart observer(&cancel);
-  EXPECT_EQ(tiny.session->prefill(tokens, &cancel, &observer), 512);
+  const std::atomic<bool> is_cancelled{true};
+  EXPECT_EQ(tiny.session->prefill(tokens, &is_cancelled), 0) << "it came before the first chunk";
+  test_support::CancelsBehindAPart observer;
+  EXPECT_EQ(tiny.session->prefill(tokens, &observer.cancel, &observer), 512);
   tokens.resize(512);
   EXPECT_EQ(tiny.session->history(), tokens);
   EXPECT_EQ(copy_of(tiny.session->logits()), fresh_logits(tiny, tokens));
