@@ -55,6 +55,15 @@ class Machine {
   virtual void wait(const Latch& latch) = 0;
 };
 
+// Returns the cores to which whoever has a machine's lanes work keeps meanwhile; none where that
+// thread may run anywhere.
+inline std::span<const int> caller_cores(const Machine& machine) {
+  for (const Lane* const lane : machine.lanes()) {
+    if (!lane->caller_cores().empty()) return lane->caller_cores();
+  }
+  return {};
+}
+
 // Returns the memory of the first lane that owns one; null where values may lie anywhere.
 inline Memory* owned_memory(const Machine& machine) {
   for (Lane* const lane : machine.lanes()) {

@@ -91,9 +91,8 @@ Runner::~Runner() = default;
 void Runner::set_machine(lanes::Machine& machine) {
   machine_ = &machine;
   lanes_.clear();
-  caller_cores_ = {};
+  caller_cores_ = lanes::caller_cores(machine);
   for (lanes::Lane* lane : machine.lanes()) {
-    if (!lane->caller_cores().empty()) caller_cores_ = lane->caller_cores();
     lanes_.push_back(std::make_unique<LaneState>());
     lanes_.back()->lane = lane;
     lanes_.back()->depth = lane->info().queue_depth;

@@ -1,8 +1,10 @@
 #include "solve/profile/profile_machine.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -222,6 +224,15 @@ OpTime median_of(std::vector<OpTime> times, double busy_load) {
   return *middle;
 }
 
+// Returns the kinds of which some time is known.
+std::set<PredictedApart> kinds_of(std::initializer_list<std::span<const OpTime>> lists) {
+  std::set<PredictedApart> kinds;
+  for (const std::span<const OpTime> times : lists) {
+    for (const OpTime& time : times) kinds.insert(kind_of(time.lane, time.shape));
+  }
+  return kinds;
+}
+
 }  // namespace
 
 std::vector<plan::ProfileLane> profile_lanes(const lanes::Machine& machine) {
@@ -238,6 +249,7 @@ std::vector<plan::ProfileLane> profile_lanes(const lanes::Machine& machine) {
 
 Profile profile_machine(lanes::Machine& machine, const ProfileOptions& options, const Profile* kept,
                         const Clock& wall, const ProgressFunction& progress) {
+  const OnCores on_cores(lanes::caller_cores(machine));  // as in a pass
   Profile profile;
   profile.lanes = profile_lanes(machine);
   if (kept != nullptr) {
@@ -259,10 +271,7 @@ Profile profile_machine(lanes::Machine& machine, const ProfileOptions& options, 
   report(1, n_steps);
   const double end_us = wall.now_us() + options.budget_us;
   const size_t n_kept = profile.ops.size();
-  std::set<PredictedApart> known;
-  for (const auto* times : {&std::as_const(profile).ops, &disturbed}) {
-    for (const OpTime& time : *times) known.insert(kind_of(time.lane, time.shape));
-  }
+  std::set<PredictedApart> known = kinds_of({profile.ops, disturbed});
   for (size_t i = 0; i < wanted.size(); ++i) {
     // Without one shape of each kind, nothing of that kind could be predicted.
     const PredictedApart kind = kind_of(wanted[i].lane, wanted[i].shape);

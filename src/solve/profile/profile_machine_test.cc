@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/threads/core_set.h"
 #include "solve/check.h"
 #include "solve/predict.h"
 #include "solve/profile/op_shapes.h"
@@ -41,6 +42,7 @@ class KnownLane : public lanes::Lane {
     if (index > 0) info_.capabilities = lanes::kInt8Matrix;
   }
   const lanes::LaneInfo& info() const override { return info_; }
+  std::span<const int> caller_cores() const override { return kept_to; }
   std::unique_ptr<lanes::Executable> build(const lanes::Subgraph& subgraph, plan::Shape shape,
                                            const weights::Store& weights,
                                            const lanes::Buffers& buffers) override;
@@ -49,7 +51,9 @@ class KnownLane : public lanes::Lane {
   const Costs& costs() const { return costs_; }
   int index() const { return index_; }
   bool fails = false;
-  bool is_static = false;  // says that the lane takes only prompts without attention
+  bool is_static = false;           // says that the lane takes only prompts without attention
+  std::vector<int> kept_to;         // the cores of whoever submits tasks
+  std::vector<int> submitted_from;  // the cores of who submitted the last one
   // Makes the lane a device, on which building takes this long, and less for what it built before.
   void make_device(double build_us, double rebuild_us) {
     info_.identity = "a device";
@@ -152,6 +156,7 @@ std::unique_ptr<lanes::Executable> KnownLane::build(const lanes::Subgraph& subgr
 
 void KnownLane::submit(const lanes::Executable& executable, const lanes::Run& run,
                        lanes::Completion& completion) {
+  submitted_from = cores_of_thread();
   OpShape shape = static_cast<const KnownExecutable&>(executable).shape;
   EXPECT_EQ(run.n_tokens, shape.n_tokens);
   if (shape.op == OpKind::kAttention) {
@@ -396,6 +401,17 @@ TEST(ProfileMachine, WhatIsNotMeasuredAgainStaysAndComesFirstNextTime) {
   EXPECT_EQ(again.n_measured, 1);
   EXPECT_EQ(again.ops.back().shape, kept.ops.front().shape);
   EXPECT_NEAR(again.ops.back().us, kept.ops.front().us, 1e-6 * kept.ops.front().us);
+}
+
+// A lane that works on the thread that asks for tasks is measured on the cores on which it runs.
+TEST(ProfileMachine, KeepsToTheCoresOfALaneWithoutAThread) {
+  const std::vector<int> before = cores_of_thread();
+  KnownMachine machine({{1.0, 1e3, 1e5}});
+  machine.lane(0).kept_to = {before.back()};
+  const RealClock wall;
+  (void)profile_machine(machine, small_options(), nullptr, wall, {});
+  EXPECT_EQ(machine.lane(0).submitted_from, machine.lane(0).kept_to);
+  EXPECT_EQ(cores_of_thread(), before);
 }
 
 // A clock that goes on by a microsecond whenever somebody looks.
