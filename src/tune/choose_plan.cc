@@ -113,6 +113,10 @@ plan::Plan begun_like(const plan::Plan& like, const prepare::LaneChoice& lanes) 
   plan.ffn.hot.lane = std::min(plan.ffn.hot.lane, static_cast<int>(plan.lanes.size()) - 1);
   plan.prompt_shapes = plan::Plan().prompt_shapes;
   plan.arrangements.clear();
+  if (!like.cuts.empty()) {  // cuts come with an order and a number of chunks of their own
+    plan.order = plan::Plan().order;
+    plan.chunks_in_flight = plan::Plan().chunks_in_flight;
+  }
   plan.cuts.clear();
   plan.lengths.clear();
   plan.step_costs.clear();

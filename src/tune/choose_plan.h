@@ -31,7 +31,8 @@ struct ChooseRequest {
       options;  // model, context, activations, ...; lanes and threads too, else they are chosen
   // All candidates have what this plan's answers depend on: its precisions, what a calibration has
   // found for it, how prompts attend, how feed-forward blocks are computed, and where blocks are
-  // cut. What the options say of these lies over it. Null: candidates are as the options say.
+  // cut. What the options say of the last three lies over it. Null: candidates are as the options
+  // say.
   const plan::Plan* like = nullptr;
   std::vector<int> prompts = {32, 300, 1024};
   int n_steps = 64;  // counts tokens that are decoded behind each prompt

@@ -189,6 +189,8 @@ TEST(ChoosePlan, LeavesOutWhatNamesLanesOfThePlanThatIsGiven) {
   like.ffn.thresholds.assign(static_cast<size_t>(tiny.engine->blueprint().n_layers), 0.125f);
   like.ffn.hot = {50, 1, 7};
   like.prompt_shapes = {32};
+  like.order = plan::Order::kInOrder;  // as cuts have it
+  like.chunks_in_flight = 1;
   ChooseRequest request;
   request.options.model.file = tiny.engine->file().path();
   request.options.memory.context = 96;
@@ -203,6 +205,8 @@ TEST(ChoosePlan, LeavesOutWhatNamesLanesOfThePlanThatIsGiven) {
   const plan::Plan& plan = choice.candidates[0].plan;
   EXPECT_TRUE(plan.placements.empty());
   EXPECT_TRUE(plan.cuts.empty());
+  EXPECT_EQ(plan.order, plan::Plan().order);
+  EXPECT_EQ(plan.chunks_in_flight, plan::Plan().chunks_in_flight);
   EXPECT_TRUE(plan.attention.head_lanes.empty());
   EXPECT_EQ(plan.attention.form, plan::AttentionForm::kQuery);
   EXPECT_EQ(plan.ffn.hot, (plan::FfnHot{50, 0, 7}));
