@@ -93,10 +93,23 @@ void Worker::drop(const http::Exchange* exchange) {
 }
 
 void Worker::end_all() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  ends_all_ = true;
-  ++n_events_;
-  changed_.notify_all();
+  std::vector<std::shared_ptr<Job>> waited;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ends_all_ = true;
+    // The worker's thread tells the clients of requests that have begun.
+    const auto has_begun = [&](const std::shared_ptr<Job>& job) {
+      return std::any_of(running_.begin(), running_.end(),
+                         [&](const auto& other) { return other->exchange == job->exchange; });
+    };
+    const auto begun = std::stable_partition(waiting_.begin(), waiting_.end(), has_begun);
+    waited.assign(begun, waiting_.end());
+    waiting_.erase(begun, waiting_.end());
+    figures_.n_cancelled += std::ssize(waited);
+    ++n_events_;
+    changed_.notify_all();
+  }
+  for (const auto& job : waited) job->reply->on_error(Failure::of_server_that_stops());
 }
 
 void Worker::look_again() {

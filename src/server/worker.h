@@ -81,8 +81,8 @@ class Worker {
   bool submit(const std::vector<std::shared_ptr<Job>>& jobs, const std::function<void()>& accepted);
   // Cancels the answers of this exchange, for which nobody waits any more.
   void cancel(const http::Exchange* exchange);
-  // Ends all answers behind the present pass, and tells their clients that the server stops. So are
-  // those that are submitted later.
+  // Tells the clients of all answers that the server stops, and ends the answers: those that wait
+  // at once, those that have begun, and those that are submitted later, behind the present pass.
   void end_all();
   // Lets the worker look whether answers that are paused may go on.
   void look_again();
