@@ -95,45 +95,43 @@ TEST(SavedPlan, IsRefusedForAnotherModelOrMachineOrWhenItIsMissing) {
   EXPECT_NE(refusal(llama.path()).find("another machine"), std::string::npos);
 }
 
-// Plans may be edited by hand, and a processor of a phone is no group of cores.
-TEST(SavedPlan, ProcessorsOfAPhoneAreNoLanesOfThisMachine) {
-  const TinyModelFile model(test_support::tiny_model("llama"));
-  const test::TempFolder folder;
-  std::string plan = plan_of(model.float_options());
-  const std::string lanes = "\"lanes\": [";
-  const size_t at = plan.find(lanes);
-  ASSERT_NE(at, std::string::npos) << plan;
-  for (const char* kind : {"cpu", "gpu", "npu"}) {
-    std::string edited = plan;
-    edited.insert(at + lanes.size(), fmt::format("{{\"kind\": \"{}\"}},", kind));
-    write(folder.file("plan.json"), edited);
+// Plans may be edited by hand, and name what only a virtual phone has.
+class EditedPlan : public testing::Test {
+ protected:
+  // Returns what is said of the model's plan with this text in front of its lanes.
+  std::string refusal_with(const std::string& text, bool is_in_lanes) const {
+    std::string plan = plan_of(model_.float_options());
+    const std::string lanes = "\"lanes\": [";
+    const size_t at = plan.find(lanes);
+    if (at == plan.npos) return "no lanes in " + plan;
+    plan.insert(is_in_lanes ? at + lanes.size() : at, text);
+    write(folder_.file("plan.json"), plan);
     prepare::Options options;
-    options.model.file = model.path();
-    options.plan.file = folder.file("plan.json");
+    options.model.file = model_.path();
+    options.plan.file = folder_.file("plan.json");
+    return test::message_of<Error>([&] { const engine::Engine engine(options); });
+  }
+
+ private:
+  const TinyModelFile model_{test_support::tiny_model("llama")};
+  const test::TempFolder folder_;
+};
+
+// A processor of a phone is no group of cores.
+TEST_F(EditedPlan, ProcessorsOfAPhoneAreNoLanesOfThisMachine) {
+  for (const char* kind : {"cpu", "gpu", "npu"}) {
     const std::string message =
-        test::message_of<Error>([&] { const engine::Engine engine(options); });
+        refusal_with(fmt::format("{{\"kind\": \"{}\"}},", kind), /*is_in_lanes=*/true);
     EXPECT_NE(message.find(fmt::format("'{}'", kind)), std::string::npos) << message;
   }
 }
 
-TEST(SavedPlan, PartsOfAPhoneAreNoneOfAPlanForThisMachine) {
-  const TinyModelFile model(test_support::tiny_model("llama"));
-  const test::TempFolder folder;
-  std::string plan = plan_of(model.float_options());
-  const std::string lanes = "\"lanes\": [";
-  const size_t at = plan.find(lanes);
-  ASSERT_NE(at, std::string::npos) << plan;
+TEST_F(EditedPlan, PartsOfAPhoneAreNoneOfAPlanForThisMachine) {
   for (const auto& [part, value] :
        {std::pair("npu", fmt::format("{{\"stage\": \"{}\", \"prune\": 85}}", plan::kNpuStages[0])),
         std::pair("changes_layouts", std::string("true"))}) {
-    std::string edited = plan;
-    edited.insert(at, fmt::format("\"{}\": {}, ", part, value));
-    write(folder.file("plan.json"), edited);
-    prepare::Options options;
-    options.model.file = model.path();
-    options.plan.file = folder.file("plan.json");
     const std::string message =
-        test::message_of<Error>([&] { const engine::Engine engine(options); });
+        refusal_with(fmt::format("\"{}\": {}, ", part, value), /*is_in_lanes=*/false);
     EXPECT_NE(message.find(fmt::format("'{}', which is for a virtual phone", part)),
               std::string::npos)
         << message;

@@ -294,45 +294,36 @@ TEST_F(SparseAttention, S3TuningFindsSharesAndMeasuresWhatTheyLose) {
   EXPECT_NE(reason_of().find("attend as steps do"), std::string::npos);
 }
 
-// A model whose first head sees all positions alike, because its keys are 0. All queries of its
-// second head look at the token that begins a text: at that channel of its embedding which no other
-// token has.
-class TwoKindsOfHeads {
- public:
-  TwoKindsOfHeads() : path_(folder_.file("heads.gguf")) {
-    TinyModel model = test_support::narrow_llama(2048, 2, 2);
-    model.n_layers = 1;
-    const auto n = static_cast<size_t>(model.width);
-    for (const char* name : {"token_embd.weight", "attn_q.weight", "attn_k.weight"}) {
-      model.types[name] = test_support::kF32;  // which no other matrix is
-    }
-    const size_t n_embedding = n * model.vocabulary, last_row = (n - 1) * n;
-    int n_square = 0;  // queries come first, then keys
-    const auto plant = [&](const uint32_t* type, std::vector<uint8_t>* data, size_t n_elements) {
-      if (*type != test_support::kF32 || n_elements < n * n) return;
-      std::vector<float> floats(n_elements);
-      if (n_elements == n_embedding) {
-        std::memcpy(floats.data(), data->data(), data->size());
-        for (size_t at = 0; at < n_elements; at += n) floats[at] = 1.0f, floats[at + 1] = 0.0f;
-        floats[n + 1] = 2.0f;  // of token 1, which begins texts
-      } else {
-        // The last element of a head is one that positions hardly rotate.
-        floats[last_row + static_cast<size_t>(n_square++)] = 4.0f;
-      }
-      std::memcpy(data->data(), floats.data(), data->size());
-    };
-    const std::vector<uint8_t> bytes = test_support::tiny_model_bytes(model, plant);
-    test::write_whole(path_, {bytes.begin(), bytes.end()});
+// Returns a model whose first head sees all positions alike, because its keys are 0. All queries of
+// its second head look at the token that begins a text: at that channel of its embedding which no
+// other token has.
+TinyModelFile two_kinds_of_heads() {
+  TinyModel model = test_support::narrow_llama(2048, 2, 2);
+  model.n_layers = 1;
+  const auto n = static_cast<size_t>(model.width);
+  for (const char* name : {"token_embd.weight", "attn_q.weight", "attn_k.weight"}) {
+    model.types[name] = test_support::kF32;  // which no other matrix is
   }
-  const std::string& path() const { return path_; }
-
- private:
-  test::TempFolder folder_;
-  std::string path_;
-};
+  const size_t n_embedding = n * model.vocabulary, last_row = (n - 1) * n;
+  int n_square = 0;  // queries come first, then keys
+  const auto plant = [&](const uint32_t* type, std::vector<uint8_t>* data, size_t n_elements) {
+    if (*type != test_support::kF32 || n_elements < n * n) return;
+    std::vector<float> floats(n_elements);
+    if (n_elements == n_embedding) {
+      std::memcpy(floats.data(), data->data(), data->size());
+      for (size_t at = 0; at < n_elements; at += n) floats[at] = 1.0f, floats[at + 1] = 0.0f;
+      floats[n + 1] = 2.0f;  // of token 1, which begins texts
+    } else {
+      // The last element of a head is one that positions hardly rotate.
+      floats[last_row + static_cast<size_t>(n_square++)] = 4.0f;
+    }
+    std::memcpy(data->data(), floats.data(), data->size());
+  };
+  return TinyModelFile(model, plant);
+}
 
 TEST_F(SparseAttention, S3DiffuseHeadsKeepMoreThanPeakedOnes) {
-  const TwoKindsOfHeads model;
+  const TinyModelFile model = two_kinds_of_heads();
   prepare::Options full = options(AttentionForm::kFull);
   full.model.file = model.path();
   tune::AttentionRequest request = tuning_of(full);
@@ -352,31 +343,23 @@ TEST_F(SparseAttention, S3DiffuseHeadsKeepMoreThanPeakedOnes) {
   EXPECT_LT(by_mass[1], 0.1f);
 }
 
-// A model with two heads in each of two blocks. The first of them says nothing: its values are 0.
-class SilentHeads {
- public:
-  SilentHeads() : path_(folder_.file("heads.gguf")) {
-    TinyModel model = test_support::narrow_llama(2048, 2, 2);
-    model.types = {{"attn_v.weight", test_support::kF32}};  // no other square matrix has floats
-    const size_t n_square = model.width * model.width;
-    const auto silence = [&](const uint32_t* type, std::vector<uint8_t>* data, size_t n_elements) {
-      if (*type != test_support::kF32 || n_elements != n_square) return;
-      std::fill_n(data->begin(), data->size() / 2, uint8_t{0});
-    };
-    const std::vector<uint8_t> bytes = test_support::tiny_model_bytes(model, silence);
-    test::write_whole(path_, {bytes.begin(), bytes.end()});
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  test::TempFolder folder_;
-  std::string path_;
-};
+// Returns a model with two heads in each of two blocks. The first of them says nothing: its values
+// are 0.
+TinyModelFile silent_heads() {
+  TinyModel model = test_support::narrow_llama(2048, 2, 2);
+  model.types = {{"attn_v.weight", test_support::kF32}};  // no other square matrix has floats
+  const size_t n_square = model.width * model.width;
+  const auto silence = [&](const uint32_t* type, std::vector<uint8_t>* data, size_t n_elements) {
+    if (*type != test_support::kF32 || n_elements != n_square) return;
+    std::fill_n(data->begin(), data->size() / 2, uint8_t{0});
+  };
+  return TinyModelFile(model, silence);
+}
 
 // How much a head matters is what the text loses in likelihood where the head is left out. Those
 // that matter keep more.
 TEST_F(SparseAttention, S3WhatIsLostWithoutAHeadIsMeasured) {
-  const SilentHeads model;
+  const TinyModelFile model = silent_heads();
   prepare::Options full = options(AttentionForm::kFull);
   full.model.file = model.path();
   tune::AttentionRequest request = tuning_of(full);

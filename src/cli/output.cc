@@ -109,6 +109,10 @@ void print_json(const nlohmann::ordered_json& json) {
   print(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
+nlohmann::ordered_json known_or_null(double value) {
+  return value > 0.0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+
 void note(const std::string& text) {
   (void)std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);

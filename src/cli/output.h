@@ -57,6 +57,8 @@ std::string terminal_text(std::string_view text);
 // Writes a JSON document and a line end to standard output. Bytes that are no UTF-8, as file names
 // may have them, become U+FFFD.
 void print_json(const nlohmann::ordered_json& json);
+// Returns a number as JSON has it; null for zero, where that stands for what is not known.
+nlohmann::ordered_json known_or_null(double value);
 
 // Writes to standard error. Where that fails nobody could be told, so it is ignored.
 void note(const std::string& text);

@@ -19,8 +19,10 @@ namespace troika::test_support {
 // A tiny model in a file, which is removed at the end.
 class TinyModelFile {
  public:
-  explicit TinyModelFile(const TinyModel& model) : path_(folder_.file("tiny.gguf")) {
-    write_tiny_model(model, path_);
+  explicit TinyModelFile(const TinyModel& model, const Rewrite& rewrite = {})
+      : path_(folder_.file("tiny.gguf")) {
+    const std::vector<uint8_t> bytes = tiny_model_bytes(model, rewrite);
+    test::write_whole(path_, {bytes.begin(), bytes.end()});
   }
   const std::string& path() const { return path_; }
 

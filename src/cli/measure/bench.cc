@@ -40,12 +40,6 @@ struct BenchFlags {
   bool json = false;
 };
 
-// Returns null for zero, which stands for what is not known: this processor has no such
-// instruction, or a device computes, whose peaks nobody measured.
-nlohmann::ordered_json or_null(double value) {
-  return value > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
-}
-
 // Returns what several lanes did while prompts were measured; null with one lane. The shares in
 // "busy" are those of "lanes", in this order.
 nlohmann::ordered_json scheduler_json(engine::Engine& engine) {
@@ -98,7 +92,7 @@ nlohmann::ordered_json to_json(const measure::Measurement& m, const engine::Engi
                                {"lowest", rate.lowest},
                                {"highest", rate.highest},
                                {"operations", rate.operations},
-                               {"fraction_of_peak", or_null(rate.fraction_of_peak)}});
+                               {"fraction_of_peak", known_or_null(rate.fraction_of_peak)}});
   }
   json["decode"] = {{"tokens", m.decode.n_tokens},
                     {"tokens_per_s", m.decode.median},
@@ -107,12 +101,12 @@ nlohmann::ordered_json to_json(const measure::Measurement& m, const engine::Engi
                     {"bytes_per_step", m.decode_bytes},
                     {"dense_bytes_per_step", m.dense_decode_bytes},
                     {"operations_per_step", m.decode_operations},
-                    {"fraction_of_bandwidth", or_null(m.fraction_of_bandwidth)},
+                    {"fraction_of_bandwidth", known_or_null(m.fraction_of_bandwidth)},
                     {"fits_last_cache", m.fits_last_cache}};
-  json["peaks"] = {{"int8_tops", or_null(m.peaks.int8_tops)},
-                   {"bf16_tflops", or_null(m.peaks.bf16_tflops)},
-                   {"f32_tflops", or_null(m.peaks.f32_tflops)},
-                   {"read_gb_s", or_null(m.peaks.read_gb_s)},
+  json["peaks"] = {{"int8_tops", known_or_null(m.peaks.int8_tops)},
+                   {"bf16_tflops", known_or_null(m.peaks.bf16_tflops)},
+                   {"f32_tflops", known_or_null(m.peaks.f32_tflops)},
+                   {"read_gb_s", known_or_null(m.peaks.read_gb_s)},
                    {"int8_with", m.peaks.int8_name},
                    {"bf16_with", m.peaks.bf16_name},
                    {"f32_with", m.peaks.f32_name}};

@@ -16,10 +16,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json known_or_null(double value) {
-  return value > 0.0 ? ordered_json(value) : ordered_json(nullptr);
-}
-
 // Returns a number with so many digits behind the point; a dash for zero, which is not known.
 std::string or_dash(double value) { return value > 0.0 ? fmt::format("{:.2f}", value) : "-"; }
 
